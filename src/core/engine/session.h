@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// One command's hold on a slot: local lock, store lease, record, claim and commit (protocols 1.2 and 2.1).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine/services.h"
+#include "core/lease/lease_keeper.h"
+#include "core/lease/local_lock.h"
+#include "core/receipt.h"
+#include "core/record.h"
+
+namespace ascope {
+
+struct SessionOptions {
+  LockMode local = LockMode::commit;
+  bool lease = true;              // false: looking only, or exec
+  std::optional<Millis> wait;     // nullopt: the profile's lock.wait
+  std::string lease_token;        // --lease / ASCOPE_LEASE: join that lease
+  std::function<void()> on_lost;  // runs on the keeper's thread when the lease is lost
+};
+
+// Reads a slot's record and the aux it names. `store_unavailable` if the store cannot be asked; every class
+// of record is a value. A record without its aux: empty aux and `aux_lost`.
+struct SlotView {
+  SlotRecord record;
+  Aux aux;
+  bool aux_lost = false;
+};
+Result<SlotView> read_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot);
+
+// Identifies this whole state store; made on first use (protocols 3.1).
+Result<std::string> store_realm(EngineServices& services, const OpContext& ctx);
+
+class SlotSession {
+ public:
+  // Takes the locks in order (local, lease), reads the slot. Fills fence, lock_wait, order of `receipt`.
+  // `busy` names the holder; `conflict` for a token of another slot or one that ran out.
+  static Result<std::unique_ptr<SlotSession>> open(EngineServices& services, const OpContext& ctx,
+                                                   const SlotKey& slot, const SessionOptions& options,
+                                                   Receipt& receipt);
+  ~SlotSession();
+
+  [[nodiscard]] const SlotRecord& record() const { return view_.record; }
+  [[nodiscard]] Aux& aux() { return view_.aux; }
+  [[nodiscard]] bool aux_lost() const { return view_.aux_lost; }
+  [[nodiscard]] std::uint64_t fence() const { return fence_; }
+  // The lease still holds (always true without one).
+  [[nodiscard]] Result<void> check() const;
+  // Takes or swaps the local lock for another mode.
+  Result<void> relock(const OpContext& ctx, LockMode mode);
+
+  // Writes our fence into the record (or makes a first one as a tombstone-free claim: an absent slot is
+  // claimed by its first commit). `conflict` if a higher fence is there, `unsupported` for a newer record,
+  // `corrupt` for a corrupt one.
+  Result<void> claim(const OpContext& ctx, Receipt& receipt);
+
+  struct Change {
+    std::string document;  // the AgentScope document, as text
+    bool deleted = false;
+    std::optional<HeadRef> head;
+    std::optional<LiveMark> live;
+  };
+  // Writes aux (if it changed), checks the lease, swaps the record. `conflict` if another wrote meanwhile; an
+  // unknown outcome is resolved by reading back. Older aux keys beyond two are deleted after.
+  Result<void> commit(const OpContext& ctx, const Change& change, Receipt& receipt);
+
+  // Gives the lease back; the locks go with the object.
+  Result<void> close(const OpContext& ctx);
+
+ private:
+  SlotSession(EngineServices& services, SlotKey slot) : services_(services), slot_(std::move(slot)) {}
+  EngineServices& services_;
+  SlotKey slot_;
+  SlotView view_;
+  std::optional<LocalLock> lock_;
+  std::unique_ptr<LeaseStore> keeper_store_;
+  std::unique_ptr<LeaseKeeper> keeper_;
+  std::optional<LeaseGrant> joined_;
+  std::uint64_t fence_ = 0;
+};
+
+}  // namespace ascope

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Locks between processes of one host: byte ranges of a file with OFD locks, first come first served, dropped
+// by the kernel when their holder dies (protocols 2.4).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/base/fd.h"
+#include "core/base/op_context.h"
+
+namespace ascope {
+
+// Compatible: shared+shared, shared+commit. Not: commit+commit, exclusive+anything (protocols 2.1).
+enum class LockMode { shared, commit, exclusive };
+
+// A held lock; released by destruction. Close-on-exec, so no child inherits it.
+class LocalLock {
+ public:
+  LocalLock(LocalLock&&) noexcept = default;
+  LocalLock& operator=(LocalLock&&) noexcept = default;
+
+  // Takes the lock `path` (made if missing, 0600, in an existing folder) within `wait`; Millis(0) = try once.
+  // `busy` if not. Waiters of commit and exclusive are served in order of arrival and woken by the kernel.
+  static Result<LocalLock> acquire(const OpContext& ctx, const std::string& path, LockMode mode, Millis wait);
+  [[nodiscard]] LockMode mode() const { return mode_; }
+
+ private:
+  LocalLock(UniqueFd fd, LockMode mode) : fd_(std::move(fd)), mode_(mode) {}
+  UniqueFd fd_;
+  LockMode mode_;
+};
+
+}  // namespace ascope
