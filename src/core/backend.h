@@ -149,10 +149,13 @@ struct ExecOutcome {
 // Which part of a sandbox's tree.
 struct TreeSelection {
   // Absolute paths inside; each becomes the path relative to "/" in entries, except if `relative_to` is set.
+  // A root that is missing, or lies below something that is no folder, gives no entries and is no error.
   std::vector<std::string> roots;
   std::string relative_to;           // entries are relative to this absolute path
   std::vector<std::string> skip;     // absolute paths left out (nested roots, marks)
   std::vector<std::string> exclude;  // globs
+  // The caller looks at entries only and never calls read(): no content needs to travel.
+  bool metadata_only = false;
 };
 
 // A tree being read, with what could not be taken.

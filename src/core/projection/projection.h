@@ -3,6 +3,7 @@
 // in the workspace (product 9).
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@
 namespace ascope {
 
 struct ProjectedFile {
-  std::uint32_t mode = 0;
+  std::uint32_t mode = 0;  // 0755 if its owner may execute it, else 0644
+  std::uint64_t size_bytes = 0;
   std::string sha256;
   bool operator==(const ProjectedFile&) const = default;
 };
@@ -26,7 +28,7 @@ enum class ProjectionAction {
   keep_conflict,     // changed by both, on_conflict: agent
   remove,            // gone from the host, untouched by the agent
   keep_removed,      // gone from the host, edited by the agent: kept and named
-  refuse,            // a link that leaves the source root, or a special file
+  refuse,  // a link that leaves the source root or leads to a folder, a special file, a reserved name
 };
 std::string_view to_string(ProjectionAction action);
 
@@ -34,7 +36,8 @@ struct ProjectionStep {
   ProjectionAction action = ProjectionAction::keep;
   std::string path;    // in the workspace
   std::string source;  // host path of the file
-  std::string aside;   // NAME.agent, NAME.agent.2 …
+  std::string
+      aside;  // NAME.agent, NAME.agent.2 …: where what the agent has at `path` goes; "" = nothing moves
   std::string reason;
   ProjectedFile file;  // as it will be
 };
@@ -43,23 +46,31 @@ struct ProjectionPlan {
   std::vector<ProjectionStep> steps;  // by path
   std::string source_hash;            // AgentScope's workspaceProjectionHash (reference 7.3)
   ProjectionManifest next;            // the manifest when the plan has been applied
+  std::vector<std::string> remove;    // in the order of ApplyOptions::remove: files, then folders left empty
+  std::vector<TreeNote> notes;        // a `.git` file that points outside the source …
   [[nodiscard]] bool changes() const;
   [[nodiscard]] Json summary() const;  // counts by action, and lists of conflicts, kept and refused paths
 };
 
 struct ProjectionRequest {
-  std::string source;  // absolute host folder
+  std::string source;  // absolute host folder; "" = none (skills alone)
   std::vector<std::string> include;
   std::string skills_cache;  // absolute folder projected as ".skills-cache"; "" = none
   std::string on_conflict = "host";
   std::string workspace_root;
-  std::string stat_cache;  // file in the cache folder: unchanged trees cost a stat walk; "" = none
+  std::vector<std::string>
+      excluded;  // paths in the workspace that are not ours: mount points (excluded_paths())
+  std::string
+      stat_cache;  // a file of this slot's in the cache folder: unchanged trees cost a stat walk; "" = none
 };
 
-// Reads the host and the workspace (through the sandbox's toolbox) and decides; changes nothing.
+// Reads the host and the workspace (through the sandbox's toolbox) and decides; changes nothing but the stat
+// cache. `config` for a source that does not exist or an include that leaves it; a missing include is
+// skipped.
 Result<ProjectionPlan> plan_projection(const OpContext& ctx, const ProjectionRequest& request,
                                        const ProjectionManifest& last, Toolbox& files);
-// Executes that very plan.
+// Executes that very plan. `conflict` if a host file is not any more what the plan saw; what was laid down
+// until then is whole, and planning again goes on from there.
 Result<void> apply_projection(const OpContext& ctx, const ProjectionRequest& request,
                               const ProjectionPlan& plan, Toolbox& files);
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/fd.h"
@@ -28,7 +29,12 @@ struct ApplyOptions {
   bool allow_setid =
       false;  // keep setuid/setgid bits (only inside an id range of its own); else cleared and noted
   bool allow_devices = false;  // device nodes; else noted and left out
-  bool dry_run = false;        // change nothing, only count and list what would be
+  // Done in this order before the first entry of the source is laid over (`overlay` only; below the root by
+  // folder descriptors, checked like entry paths). What is missing is passed over, so that a repeat is
+  // harmless.
+  std::vector<std::string> remove;  // files and links go; a folder only if it is empty; deepest path first
+  std::vector<std::pair<std::string, std::string>> rename;  // from, to; `to` there already: `conflict`
+  bool dry_run = false;  // change nothing, only count and list what would be
   // `exact` over a living tree: called once after everything is staged and checked and before the first
   // change to the tree (protocols 5.2, R5). Its error ends the apply with nothing changed.
   std::function<Result<void>()> before_change;
