@@ -57,11 +57,14 @@ struct StartDecision {
   bool adopt_foreign_head = false;  // the newer foreign tar becomes head
   bool mark_tree = false;           // an unmarked tree becomes this slot's current tree
   bool new_sandbox = false;
-  bool lost_since = false;     // work since the last commit is gone: said
+  // Work since the last commit is gone: said. Also where the oracle has no note for it: a living sandbox
+  // whose tree was lost.
+  bool lost_since = false;
   bool lost_snapshot = false;  // went cold over a snapshot, by --allow-loss
-  std::string
-      oracle;  // the oracle's own words for the action ("restore", "stranded snapshot, then restore", …)
-  std::string oracle_note;  // third column of the oracle
+  // The oracle's words for the action ("restore", "stranded snapshot, then restore", …) or the refusal's
+  // kind, and its note.
+  std::string oracle;
+  std::string oracle_note;
   std::vector<RejectedBranch> rejected;
 };
 
