@@ -113,6 +113,7 @@ struct LeaseGrant {
   std::string token;  // 32 hex digits
   std::uint64_t fence = 0;
   Millis ttl{0};
+  Millis asked{0};  // boot-time clock at the start of the step that granted it; 0: not said
 };
 
 struct LeaseInfo {
@@ -122,6 +123,7 @@ struct LeaseInfo {
   LeaseHolder holder;
   std::string since;                // RFC 3339, the store's clock
   std::optional<Millis> remaining;  // nullopt: expired
+  Millis ttl{0};                    // as it was asked for
   bool proven_dead = false;         // the holder's process is gone, seen on this very host
 };
 
@@ -138,6 +140,9 @@ struct LeaseRequest {
   std::function<void(const LeaseInfo&)> on_wait;
 };
 
+// A grant belongs to the object that gave it: acquire, renew and release it there (a store may keep a
+// connection or a file lock for the hold). Other objects may renew, raise and release it too, as commands
+// that joined it do, but those who wait may then be woken later.
 class LeaseStore {
  public:
   virtual ~LeaseStore() = default;

@@ -44,7 +44,7 @@ std::optional<Millis> OpContext::remaining() const {
 }
 
 Result<void> OpContext::check(std::string_view what) const {
-  if (const int signal = interrupt_signal.load(); signal != 0) {
+  if (const int signal = interrupt_signal.load(); signal != 0 && !uninterruptible) {
     Error error = make_error(ErrorKind::cancelled, std::string(what) + " was interrupted");
     error.signal = signal;
     return error;

@@ -28,6 +28,7 @@ extern std::atomic<int> interrupt_signal;
 struct OpContext {
   const Clock* clock = &system_clock();
   std::optional<Millis> deadline;  // on the boot-time clock
+  bool uninterruptible = false;  // goes on after a signal: renewing a lease, saving and releasing at the end
 
   [[nodiscard]] OpContext with_timeout(Millis timeout) const;
   // Time left, zero if the deadline passed, nullopt without a deadline.
