@@ -12,8 +12,9 @@ namespace ascope {
 
 class LeaseKeeper {
  public:
-  // `store` outlives the keeper and is used by its thread alone from now on. `on_lost` runs once, on that
-  // thread. `max_hold` (0 = none) counts as lost when it has passed, with check()'s message saying so.
+  // `store` is the object that gave the grant; it outlives the keeper and is used by its thread alone from
+  // now on. `on_lost` runs once, on that thread (it may not call the keeper). `max_hold` (0 = none) counts as
+  // lost when it has passed, with check()'s message saying so.
   LeaseKeeper(LeaseStore& store, LeaseGrant grant, const Clock& clock, Millis max_hold,
               std::function<void()> on_lost);
   ~LeaseKeeper();  // stops the thread; does not release

@@ -21,9 +21,14 @@ class LocalLock {
   LocalLock& operator=(LocalLock&&) noexcept = default;
 
   // Takes the lock `path` (made if missing, 0600, in an existing folder) within `wait`; Millis(0) = try once.
-  // `busy` if not. Waiters of commit and exclusive are served in order of arrival and woken by the kernel.
+  // `busy` if not, `cancelled` at once on a signal. Waiters of commit and exclusive are served in order of
+  // arrival and woken by the kernel; an exclusive one at its turn still waits for the shared ones to end, and
+  // does not keep new ones out (two commands joined by a pipe must not wait for each other).
   static Result<LocalLock> acquire(const OpContext& ctx, const std::string& path, LockMode mode, Millis wait);
   [[nodiscard]] LockMode mode() const { return mode_; }
+  // Swaps commit for exclusive, or back, keeping the place in the queue. `busy` if shared holders did not end
+  // within `wait`; the old mode is kept then. To or from shared is `internal`: let go and acquire anew.
+  Result<void> change(const OpContext& ctx, LockMode mode, Millis wait);
 
  private:
   LocalLock(UniqueFd fd, LockMode mode) : fd_(std::move(fd)), mode_(mode) {}
