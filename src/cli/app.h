@@ -21,6 +21,8 @@ class App {
   ~App();
   App(const App&) = delete;
   App& operator=(const App&) = delete;
+  // Reads the global options and finds the folders; `usage` for a bad combination. Called once, by main.
+  Result<void> setup();
 
   [[nodiscard]] Output& out() { return out_; }
   [[nodiscard]] const OpContext& ctx() const { return ctx_; }
@@ -51,18 +53,20 @@ class App {
                      std::string_view text);
   // The same without printing, for exec and run.
   void record(const SlotKey& slot, Receipt& receipt, const Error* failure);
+  // Writes an error that never became a receipt to --status-file. Nothing without that option or if one was
+  // written.
+  void write_status_error(const Error& error, int code);
   // A receipt with id, command, slot, time and host filled in.
   Result<Receipt> begin(std::string_view command, const SlotKey& slot);
 
  private:
-  class Services;
   Args globals_;
   Output out_;
   OpContext ctx_;
   std::string state_dir_, cache_dir_, config_dir_, cwd_, home_;
-  std::optional<Error> setup_error_;
+  bool status_written_ = false;
   std::optional<Profile> profile_;
-  std::unique_ptr<Services> services_;
+  std::unique_ptr<EngineServices> services_;
 };
 
 }  // namespace ascope

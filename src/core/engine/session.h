@@ -73,13 +73,18 @@ class SlotSession {
 
  private:
   SlotSession(EngineServices& services, SlotKey slot) : services_(services), slot_(std::move(slot)) {}
+  Result<void> swap_record(const OpContext& ctx, const std::string& document, bool deleted, SlotMeta& meta,
+                           Receipt& receipt);
+  Result<void> remove_old_aux(const OpContext& ctx, StateStore& state);
+
   EngineServices& services_;
   SlotKey slot_;
   SlotView view_;
+  std::string lock_path_;
   std::optional<LocalLock> lock_;
   std::unique_ptr<LeaseStore> keeper_store_;
   std::unique_ptr<LeaseKeeper> keeper_;
-  std::optional<LeaseGrant> joined_;
+  bool joined_ = false;  // working under somebody's lease: renewed by us, never released
   std::uint64_t fence_ = 0;
 };
 

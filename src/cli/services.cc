@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/services.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <pwd.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "cli/progress.h"
+#include "core/base/file.h"
+#include "core/base/process.h"
+#include "store/stores.h"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration)
+
+namespace ascope {
+
+namespace {
+
+std::string user_name() {
+  const char* name = std::getenv("USER");
+  return name != nullptr && *name != '\0' ? name : std::to_string(::geteuid());
+}
+
+// Our command line as /proc shows it, cut to 200 bytes; what follows "--" is cut too, it is the user's own.
+std::string command_line() {
+  auto text = read_file("/proc/self/cmdline", 1U << 20U);
+  std::string out = text ? *text : std::string("ascope-sandbox");
+  if (const auto separator = out.find(std::string("\0--\0", 4)); separator != std::string::npos) {
+    out.resize(separator + 3);
+  }
+  while (!out.empty() && out.back() == '\0') {
+    out.pop_back();
+  }
+  for (char& c : out) {
+    c = c == '\0' ? ' ' : c;
+  }
+  out.resize(std::min<std::size_t>(out.size(), 200));
+  return out;
+}
+
+class Services final : public EngineServices {
+ public:
+  Services(const Profile& profile, const BackendKind& kind, Places places, Output& out, const OpContext& ctx,
+           const std::string& progress)
+      : profile_(profile),
+        kind_(kind),
+        places_(std::move(places)),
+        out_(out),
+        ctx_(ctx),
+        progress_(make_progress(out, progress)) {}
+
+  [[nodiscard]] const Profile& profile() const override { return profile_; }
+  [[nodiscard]] const BackendKind& backend_kind() const override { return kind_; }
+  [[nodiscard]] const std::string& state_dir() const override { return places_.state_dir; }
+  [[nodiscard]] const std::string& cache_dir() const override { return places_.cache_dir; }
+
+  Result<HostFacts> host() override {
+    if (!host_) {
+      HostFacts facts;
+      ASCOPE_TRY(make_state_dir());
+      ASCOPE_TRY_ASSIGN(facts.id, host_id(places_.state_dir));
+      utsname names{};
+      ::uname(&names);
+      facts.name = names.nodename;
+      ASCOPE_TRY_ASSIGN(facts.boot, boot_id());
+      ASCOPE_TRY_ASSIGN(facts.pid_namespace, pid_namespace());
+      facts.pid = ::getpid();
+      ASCOPE_TRY_ASSIGN(facts.start_time, process_start_time(::getpid()));
+      facts.user = user_name();
+      facts.command = command_line();
+      host_ = std::move(facts);
+    }
+    return *host_;
+  }
+
+  Result<StateStore*> state() override {
+    if (!state_) {
+      ASCOPE_TRY_ASSIGN(const Opened opened, open(profile_.state_store, "state"));
+      if (opened.kind->open_state == nullptr) {
+        return unsupported(opened, "keep state");
+      }
+      ASCOPE_TRY_ASSIGN(state_, opened.kind->open_state(ctx_, opened.url, opened.context));
+    }
+    return state_.get();
+  }
+
+  Result<ReceiptStore*> receipts() override {
+    if (!receipts_) {
+      ASCOPE_TRY_ASSIGN(const Opened opened, open(profile_.state_store, "state"));
+      if (opened.kind->open_receipts == nullptr) {
+        return unsupported(opened, "keep receipts");
+      }
+      ASCOPE_TRY_ASSIGN(receipts_, opened.kind->open_receipts(ctx_, opened.url, opened.context));
+    }
+    return receipts_.get();
+  }
+
+  [[nodiscard]] bool has_leases() const override { return profile_.lock_store != "none"; }
+
+  Result<LeaseStore*> leases() override {
+    if (!leases_) {
+      ASCOPE_TRY_ASSIGN(leases_, open_leases());
+    }
+    return leases_.get();
+  }
+
+  Result<std::unique_ptr<LeaseStore>> open_leases() override {
+    ASCOPE_TRY_ASSIGN(const Opened opened, open(profile_.lock_store, "lock.store"));
+    if (opened.kind->open_leases == nullptr) {
+      return unsupported(opened, "keep leases");
+    }
+    return opened.kind->open_leases(ctx_, opened.url, opened.context);
+  }
+
+  [[nodiscard]] bool has_snapshots() const override { return profile_.snapshot_store != "none"; }
+
+  Result<BlobStore*> blobs() override {
+    if (!blobs_) {
+      ASCOPE_TRY_ASSIGN(const Opened opened, open(profile_.snapshot_store, "snapshots.store"));
+      if (opened.kind->open_blobs == nullptr) {
+        return unsupported(opened, "keep snapshots");
+      }
+      ASCOPE_TRY_ASSIGN(blobs_, opened.kind->open_blobs(ctx_, opened.url, opened.context));
+    }
+    return blobs_.get();
+  }
+
+  Result<Repository*> repository() override {
+    if (!repository_) {
+      ASCOPE_TRY_ASSIGN(BlobStore * store, blobs());
+      repository_ = make_tar_repository(*store);
+    }
+    return repository_.get();
+  }
+
+  Result<Backend*> backend() override {
+    if (!backend_) {
+      ASCOPE_TRY(make_state_dir());
+      ASCOPE_TRY_ASSIGN(const std::string host, host_id(places_.state_dir));
+      ASCOPE_TRY_ASSIGN(backend_, kind_.open(ctx_, {places_.state_dir, places_.runtime_dir, host}));
+    }
+    return backend_.get();
+  }
+
+  void status(std::string_view sentence) override { out_.status(sentence); }
+  void warn(std::string_view sentence) override { out_.warn(sentence); }
+  void progress(std::string_view what, std::uint64_t done_bytes, std::uint64_t total_bytes) override {
+    progress_->update(what, done_bytes, total_bytes);
+  }
+
+  // ASCOPE_TEST_FAULT=kill:NAME or fail:NAME, for the crash tests: a real SIGKILL at a real place.
+  Result<void> step(std::string_view name) override {
+    static const char* const fault = std::getenv("ASCOPE_TEST_FAULT");
+    if (fault != nullptr) {
+      const std::string_view want = fault;
+      if (want.starts_with("kill:") && want.substr(5) == name) {
+        ::raise(SIGKILL);
+      }
+      if (want.starts_with("fail:") && want.substr(5) == name) {
+        return make_error(ErrorKind::io, fmt::format("step '{}' was made to fail", name));
+      }
+    }
+    return ok();
+  }
+
+ private:
+  struct Opened {
+    const StoreKind* kind;
+    StoreUrl url;
+    StoreContext context;
+  };
+
+  Result<void> make_state_dir() { return make_dirs(places_.state_dir, 0700); }
+
+  Result<Opened> open(const std::string& text, std::string_view key) {
+    std::map<std::string, std::string> variables;
+    for (char** item = environ; *item != nullptr; ++item) {
+      const std::string_view pair = *item;
+      const auto equals = pair.find('=');
+      if (equals != std::string_view::npos) {
+        variables.emplace(pair.substr(0, equals), pair.substr(equals + 1));
+      }
+    }
+    ASCOPE_TRY_ASSIGN(const std::string expanded, expand_variables(text, variables));
+    ASCOPE_TRY_ASSIGN(StoreUrl url, parse_store_url(expanded));
+    const StoreKind* kind = find_store_kind(url.scheme);
+    if (kind == nullptr) {
+      return make_error(ErrorKind::unsupported,
+                        fmt::format("{}: this version has no '{}:' store", key, url.scheme),
+                        "'ascope-sandbox doctor' lists the kinds of stores there are");
+    }
+    ASCOPE_TRY_ASSIGN(std::string host, host_id(places_.state_dir));
+    return Opened{kind, std::move(url), StoreContext{places_.state_dir, std::move(host)}};
+  }
+
+  static Error unsupported(const Opened& opened, std::string_view what) {
+    return make_error(ErrorKind::unsupported, fmt::format("store '{}' cannot {}", opened.url.text, what));
+  }
+
+  const Profile& profile_;
+  const BackendKind& kind_;
+  Places places_;
+  Output& out_;
+  const OpContext& ctx_;
+  std::unique_ptr<Progress> progress_;
+  std::optional<HostFacts> host_;
+  std::unique_ptr<StateStore> state_;
+  std::unique_ptr<ReceiptStore> receipts_;
+  std::unique_ptr<LeaseStore> leases_;
+  std::unique_ptr<BlobStore> blobs_;
+  std::unique_ptr<Repository> repository_;
+  std::unique_ptr<Backend> backend_;
+};
+
+}  // namespace
+
+std::unique_ptr<EngineServices> make_services(const Profile& profile, const BackendKind& kind, Places places,
+                                              Output& out, const OpContext& ctx, std::string progress) {
+  return std::make_unique<Services>(profile, kind, std::move(places), out, ctx, progress);
+}
+
+}  // namespace ascope

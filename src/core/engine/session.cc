@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/session.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "core/base/file.h"
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/base/random.h"
+#include "core/lease/join_lease.h"
+
+namespace ascope {
+
+namespace {
+
+// Revision of an aux key "_ascope.<rev>-<writer>"; nullopt for other keys.
+std::optional<std::uint64_t> aux_revision(std::string_view key) {
+  if (!key.starts_with(kAuxPrefix)) {
+    return std::nullopt;
+  }
+  std::uint64_t rev = 0;
+  const std::string_view rest = key.substr(kAuxPrefix.size());
+  const auto [end, ec] = std::from_chars(rest.data(), rest.data() + rest.size(), rev);
+  if (ec != std::errc{} || end == rest.data() + rest.size() || *end != '-') {
+    return std::nullopt;
+  }
+  return rev;
+}
+
+struct FoundAux {
+  Aux aux;
+  std::uint64_t rev = 0;
+};
+
+// The newest aux that can be read, for a record that another program wrote or that is gone.
+Result<std::optional<FoundAux>> newest_aux(StateStore& state, const OpContext& ctx, const std::string& slot) {
+  ASCOPE_TRY_ASSIGN(const auto keys, state.keys(ctx, slot));
+  std::vector<std::pair<std::uint64_t, std::string>> found;
+  for (const auto& key : keys) {
+    if (const auto rev = aux_revision(key)) {
+      found.emplace_back(*rev, key);
+    }
+  }
+  std::sort(found.rbegin(), found.rend());
+  for (const auto& [rev, key] : found) {
+    ASCOPE_TRY_ASSIGN(const auto bytes, state.read(ctx, slot, key));
+    if (!bytes) {
+      continue;
+    }
+    if (auto aux = parse_aux(*bytes)) {
+      return std::optional<FoundAux>(FoundAux{std::move(*aux), rev});
+    }
+  }
+  return std::optional<FoundAux>{};
+}
+
+Result<void> load_aux(StateStore& state, const OpContext& ctx, const std::string& slot, SlotView& view) {
+  auto& meta = view.record.meta;
+  if (view.record.kind == RecordClass::ours || (view.record.kind == RecordClass::tombstone && meta)) {
+    if (!meta->aux) {
+      return ok();
+    }
+    ASCOPE_TRY_ASSIGN(const auto bytes, state.read(ctx, slot, meta->aux->key));
+    auto aux = bytes && sha256_hex(*bytes) == meta->aux->sha256
+                   ? parse_aux(*bytes)
+                   : Result<Aux>(make_error(ErrorKind::corrupt, "the aux value is missing or altered"));
+    if (aux) {
+      view.aux = std::move(*aux);
+    } else {
+      view.aux_lost = true;
+      log("state", LogLevel::warn, "history of slot '{}' is lost: {}", slot, aux.error().message);
+    }
+    return ok();
+  }
+  if (view.record.kind == RecordClass::foreign || view.record.kind == RecordClass::absent) {
+    ASCOPE_TRY_ASSIGN(auto found, newest_aux(state, ctx, slot));
+    if (found) {
+      view.aux = std::move(found->aux);
+      if (view.record.kind == RecordClass::foreign) {
+        if (!meta) {
+          meta.emplace();
+        }
+        meta->rev = std::max(meta->rev, found->rev);
+        for (const auto& item : view.aux.history) {
+          meta->fence = std::max(meta->fence, item.fence);
+        }
+      }
+    }
+  }
+  return ok();
+}
+
+std::string holder_text(const LeaseInfo& info) {
+  return fmt::format("{} on {} ({}) since {}", info.holder.user, info.holder.host_name,
+                     info.holder.pid == 0 ? "held by hand" : fmt::format("pid {}", info.holder.pid),
+                     info.since);
+}
+
+}  // namespace
+
+Result<SlotView> read_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot) {
+  ASCOPE_TRY_ASSIGN(StateStore * state, services.state());
+  const std::string name = slot.store_name();
+  auto bytes = state->read(ctx, name, kRecordKey);
+  if (!bytes) {
+    return std::move(bytes).error().within("reading the state of " + slot.written());
+  }
+  SlotView view;
+  view.record = parse_record(*bytes);
+  ASCOPE_TRY(load_aux(*state, ctx, name, view));
+  return view;
+}
+
+Result<std::string> store_realm(EngineServices& services, const OpContext& ctx) {
+  ASCOPE_TRY_ASSIGN(StateStore * state, services.state());
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    ASCOPE_TRY_ASSIGN(const auto found, state->read(ctx, kRealmSlot, kRealmSlot));
+    if (found) {
+      ASCOPE_TRY_ASSIGN(const Json json, parse_json(*found));
+      return get_string(json, "realm");
+    }
+    const std::string fresh = dump_json(Json{{"realm", random_uuid()}});
+    ASCOPE_TRY(state->swap(ctx, kRealmSlot, kRealmSlot, std::nullopt, fresh));
+  }
+  return make_error(ErrorKind::store_unavailable, "the state store does not keep its realm id");
+}
+
+SlotSession::~SlotSession() {
+  if (keeper_ && !joined_) {
+    // The holder ends without close(): a lease that cannot be given back runs out by itself.
+    const OpContext last = OpContext{}.with_timeout(Millis(2000));
+    if (auto released = keeper_->release(last); !released) {
+      log("lease", LogLevel::warn, "could not release: {}", released.error().message);
+    }
+  }
+}
+
+Result<std::unique_ptr<SlotSession>> SlotSession::open(EngineServices& services, const OpContext& ctx,
+                                                       const SlotKey& slot, const SessionOptions& options,
+                                                       Receipt& receipt) {
+  std::unique_ptr<SlotSession> session(new SlotSession(services, slot));
+  const Profile& profile = services.profile();
+  const Millis wait = options.wait.value_or(profile.lock_wait);
+  const Millis begin = ctx.clock->boottime();
+  PhaseTimer timer(receipt, "lease", *ctx.clock);
+
+  const std::string lock_dir = services.state_dir() + "/locks";
+  ASCOPE_TRY(make_dirs(lock_dir));
+  session->lock_path_ = lock_dir + "/" + slot.file_name();
+  auto local = LocalLock::acquire(ctx, session->lock_path_, options.local, wait);
+  if (!local) {
+    return std::move(local).error().within("waiting for other commands of " + slot.written() +
+                                           " on this host");
+  }
+  session->lock_.emplace(std::move(*local));
+
+  receipt.order = "none";
+  if (options.lease && services.has_leases()) {
+    ASCOPE_TRY_ASSIGN(session->keeper_store_, services.open_leases());
+    receipt.order = session->keeper_store_->order();
+    LeaseGrant grant;
+    if (!options.lease_token.empty()) {
+      ASCOPE_TRY_ASSIGN(grant,
+                        join_lease(*session->keeper_store_, ctx, slot.store_name(), options.lease_token));
+      session->joined_ = true;
+    } else {
+      LeaseRequest request;
+      request.name = slot.store_name();
+      request.token = random_hex(16);
+      ASCOPE_TRY_ASSIGN(const HostFacts host, services.host());
+      request.holder = {host.id,  host.name,       host.boot, host.pid_namespace,
+                        host.pid, host.start_time, host.user, host.command};
+      request.ttl = profile.lock_ttl;
+      request.wait = std::max(Millis(0), wait - (ctx.clock->boottime() - begin));
+      request.retry = profile.lock_retry;
+      request.on_wait = [&](const LeaseInfo& info) {
+        services.status(fmt::format("Waiting for {}: held by {}.", slot.written(), holder_text(info)));
+      };
+      ASCOPE_TRY_ASSIGN(grant, session->keeper_store_->acquire(ctx, request));
+    }
+    session->fence_ = grant.fence;
+    session->keeper_ = std::make_unique<LeaseKeeper>(*session->keeper_store_, grant, *ctx.clock,
+                                                     profile.max_hold.value_or(Millis(0)), options.on_lost);
+  }
+  receipt.lock_wait = ctx.clock->boottime() - begin;
+  receipt.fence = session->fence_;
+  ASCOPE_TRY_ASSIGN(session->view_, read_slot(services, ctx, slot));
+  return session;
+}
+
+Result<void> SlotSession::check() const {
+  return keeper_ ? keeper_->check() : ok();
+}
+
+Result<void> SlotSession::relock(const OpContext& ctx, LockMode mode) {
+  if (lock_ && lock_->mode() == mode) {
+    return ok();
+  }
+  lock_.reset();
+  auto lock = LocalLock::acquire(ctx, lock_path_, mode, services_.profile().lock_wait);
+  if (!lock) {
+    return std::move(lock).error().within("waiting for other commands of " + slot_.written() +
+                                          " on this host");
+  }
+  lock_.emplace(std::move(*lock));
+  return ok();
+}
+
+Result<void> SlotSession::claim(const OpContext& ctx, Receipt& receipt) {
+  PhaseTimer timer(receipt, "claim", *ctx.clock);
+  ASCOPE_TRY(services_.step("before-claim"));
+  SlotRecord& record = view_.record;
+  switch (record.kind) {
+    case RecordClass::newer:
+      return make_error(ErrorKind::unsupported,
+                        fmt::format("the state of {} was written by a newer version", slot_.written()),
+                        "use that version of ascope-sandbox");
+    case RecordClass::corrupt:
+      return make_error(
+          ErrorKind::corrupt, fmt::format("the state of {} is damaged: {}", slot_.written(), record.problem),
+          fmt::format(
+              "'ascope-sandbox state export --raw {0}' shows it; 'adopt {0}' rebuilds it; 'state rm {0}' "
+              "gives it up",
+              slot_.written()));
+    case RecordClass::absent:
+    case RecordClass::tombstone:
+    case RecordClass::ours:
+    case RecordClass::foreign:
+      break;
+  }
+  const std::uint64_t seen = record.meta ? record.meta->fence : 0;
+  if (!keeper_) {
+    fence_ = seen + 1;  // lock.store none: order by the record's own compare-and-swap alone
+  } else if (fence_ <= seen && !joined_) {
+    auto raised = keeper_store_->raise(ctx, keeper_->grant(), seen);
+    ASCOPE_TRY_ASSIGN(fence_, std::move(raised));
+  } else if (joined_ && fence_ < seen) {
+    return make_error(ErrorKind::conflict, fmt::format("a later holder has claimed {}", slot_.written()),
+                      "take the lock anew");
+  }
+  receipt.claimed_over = seen;
+  receipt.fence = fence_;
+  if (record.kind == RecordClass::absent) {
+    return ok();  // the first commit creates the record, and only if it is still absent
+  }
+  SlotMeta meta = record.meta.value_or(SlotMeta{});
+  if (meta.realm.empty()) {
+    ASCOPE_TRY_ASSIGN(meta.realm, store_realm(services_, ctx));
+  }
+  meta.rev += 1;
+  meta.fence = fence_;
+  ASCOPE_TRY(swap_record(ctx, record.document_text, record.kind == RecordClass::tombstone, meta, receipt));
+  return services_.step("after-claim");
+}
+
+Result<void> SlotSession::swap_record(const OpContext& ctx, const std::string& document, bool deleted,
+                                      SlotMeta& meta, Receipt& receipt) {
+  ASCOPE_TRY_ASSIGN(StateStore * state, services_.state());
+  const std::string name = slot_.store_name();
+  const std::string bytes = build_record(document, deleted, meta);
+  const std::optional<std::string> expected = view_.record.kind == RecordClass::absent
+                                                  ? std::nullopt
+                                                  : std::optional<std::string>(view_.record.bytes);
+  ASCOPE_TRY(check());
+  auto swapped = state->swap(ctx, name, kRecordKey, expected, bytes);
+  if (!swapped || !*swapped) {
+    // Refused, or the outcome is unknown: what stands there decides.
+    auto present = state->read(ctx, name, kRecordKey);
+    if (!present) {
+      return swapped ? std::move(present).error() : std::move(swapped).error();
+    }
+    if (*present != bytes) {
+      if (!swapped) {
+        return std::move(swapped).error();
+      }
+      const SlotRecord other = parse_record(*present);
+      receipt.foreign_writer =
+          other.meta && other.kind == RecordClass::ours ? other.meta->writer : "another program";
+      return make_error(
+          ErrorKind::conflict,
+          fmt::format("the state of {} was changed by another writer; nothing was overwritten",
+                      slot_.written()),
+          fmt::format("look with 'ascope-sandbox show {}' and run the command again", slot_.written()));
+    }
+  }
+  view_.record = parse_record(bytes);
+  receipt.rev = meta.rev;
+  return ok();
+}
+
+Result<void> SlotSession::commit(const OpContext& ctx, const Change& change, Receipt& receipt) {
+  PhaseTimer timer(receipt, "commit", *ctx.clock);
+  ASCOPE_TRY_ASSIGN(StateStore * state, services_.state());
+  const std::string name = slot_.store_name();
+  SlotMeta meta = view_.record.meta.value_or(SlotMeta{});
+  if (meta.realm.empty()) {
+    ASCOPE_TRY_ASSIGN(meta.realm, store_realm(services_, ctx));
+  }
+  meta.rev += 1;
+  meta.fence = fence_;
+  meta.head = change.head;
+  meta.live = change.live;
+  view_.aux.slot = slot_.written();
+  const std::string aux_bytes = dump_aux(view_.aux);
+  const std::string digest = sha256_hex(aux_bytes);
+  ASCOPE_TRY(services_.step("before-aux"));
+  if (!meta.aux || meta.aux->sha256 != digest) {
+    const std::string key = fmt::format("{}{}-{}", kAuxPrefix, meta.rev, random_hex(8));
+    ASCOPE_TRY_ASSIGN(const bool stored, state->swap(ctx, name, key, std::nullopt, aux_bytes));
+    if (!stored) {
+      return make_error(ErrorKind::conflict, fmt::format("value '{}' exists already", key),
+                        "run the command again");
+    }
+    meta.aux = AuxRef{key, digest};
+  }
+  ASCOPE_TRY(services_.step("before-commit"));
+  ASCOPE_TRY(swap_record(ctx, change.document, change.deleted, meta, receipt));
+  ASCOPE_TRY(services_.step("after-commit"));
+  return remove_old_aux(ctx, *state);
+}
+
+Result<void> SlotSession::remove_old_aux(const OpContext& ctx, StateStore& state) {
+  const std::string name = slot_.store_name();
+  ASCOPE_TRY_ASSIGN(const auto keys, state.keys(ctx, name));
+  std::vector<std::pair<std::uint64_t, std::string>> found;
+  for (const auto& key : keys) {
+    if (const auto rev = aux_revision(key)) {
+      found.emplace_back(*rev, key);
+    }
+  }
+  std::sort(found.rbegin(), found.rend());
+  for (std::size_t i = 2; i < found.size(); ++i) {
+    if (!view_.record.meta->aux || found[i].second != view_.record.meta->aux->key) {
+      ASCOPE_TRY(state.remove(ctx, name, found[i].second));
+    }
+  }
+  return ok();
+}
+
+Result<void> SlotSession::close(const OpContext& ctx) {
+  if (keeper_ && !joined_) {
+    auto released = keeper_->release(ctx);
+    keeper_.reset();
+    lock_.reset();
+    return released;
+  }
+  if (keeper_) {
+    keeper_.reset();  // the lease belongs to who took it
+  }
+  lock_.reset();
+  return ok();
+}
+
+}  // namespace ascope
