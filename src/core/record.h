@@ -78,10 +78,16 @@ std::string build_record(const std::string& document_text, bool deleted, SlotMet
 // ---- AgentScope's document (reference 3)
 // --------------------------------------------------------------------------
 
+// Parses a document's text. As parse_json, but for one old habit of AgentScope: before v2.0.0 it wrote the
+// discriminator "type" of `snapshot` twice; twice the same is taken as once.
+Result<Json> parse_document(std::string_view text);
+// The backends whose documents we know: AgentScope's five and ours.
+bool is_known_document_type(std::string_view type);
 // The strict check of a document: known type ("bubblewrap", "command", docker, kubernetes, daytona, e2b,
 // agentrun), known keys and types everywhere. Error `corrupt` names the key.
 Result<void> check_document(const Json& document);
-// A new document of `type`; base fields in AgentScope's order, "manifest" last.
+// A new document of `type`; base fields in AgentScope's order, "manifest" last. "workspaceProjectionHash" and
+// "workspaceRootReady" are null and false unless they stand in `backend_fields`.
 Json make_document(std::string_view type, std::string_view session_id, const Json& backend_fields,
                    const Json& snapshot, const Json& manifest);
 

@@ -65,8 +65,13 @@ class SlotKey {
   std::string raw_;
 };
 
-// Percent-encodes '/', '%', control bytes, bytes that are not UTF-8, and the whole ids "." and ".."; and
-// back.
+// A store whose names hold at most `limit` bytes keeps `store_name` as "sandbox/<scope>/~<sha256>" if it is
+// longer (protocols 1.4); shorter names stay as they are. The full name then stands in Aux::slot, and beside
+// the value in the store, for listing. No id encodes to "~<sha256>", so a name made here is nobody else's.
+std::string store_name_within(std::string_view store_name, std::size_t limit);
+
+// Percent-encodes '/', '%', control bytes, bytes that are not UTF-8, the whole ids "." and "..", and
+// the '~' of an id that looks like a shortened name; and back (`usage`: a '%' without two hex digits).
 std::string encode_id(std::string_view id);
 Result<std::string> decode_id(std::string_view text);
 
