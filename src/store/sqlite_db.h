@@ -102,4 +102,8 @@ class SqliteTransaction {
   SqliteDb* db_;
 };
 
+// The leases of the `sqlite:` store (sqlite_leases.cc): StoreKind::open_leases.
+Result<std::unique_ptr<LeaseStore>> open_sqlite_leases(const OpContext& ctx, const StoreUrl& url,
+                                                       const StoreContext& context);
+
 }  // namespace ascope

@@ -85,6 +85,40 @@ Result<void> drain(const OpContext& ctx, const ProgramCall& call, Pipe& out, Pip
   return ok();
 }
 
+struct ProcessStat {
+  char state = '?';
+  std::uint64_t start_time = 0;
+};
+
+// nullopt: no such process, or /proc does not show it to us.
+Result<std::optional<ProcessStat>> read_stat(pid_t pid) {
+  auto text = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
+  if (!text) {
+    if (text.error().kind == ErrorKind::not_found ||
+        text.error().message.find("No such process") != std::string::npos) {
+      return std::optional<ProcessStat>();
+    }
+    return std::move(text).error();
+  }
+  // Field 2 is the name in parentheses and may hold anything: count from the last ')' (proc(5)); the state is
+  // field 3, the start time field 22.
+  std::string_view rest = *text;
+  const auto close = rest.rfind(')');
+  if (close == std::string_view::npos || close + 2 >= rest.size()) {
+    return make_error(ErrorKind::internal, "'/proc/PID/stat' has no ')'");
+  }
+  rest.remove_prefix(close + 2);
+  ProcessStat out;
+  out.state = rest.front();
+  for (int field = 3; field < 22; ++field) {
+    rest.remove_prefix(std::min(rest.find(' ') + 1, rest.size()));
+  }
+  if (std::from_chars(rest.data(), rest.data() + rest.size(), out.start_time).ec != std::errc{}) {
+    return make_error(ErrorKind::internal, "'/proc/PID/stat' has no start time");
+  }
+  return std::optional<ProcessStat>(out);
+}
+
 }  // namespace
 
 Result<std::string> find_program(const std::string& name) {
@@ -157,30 +191,16 @@ Result<ProgramOutcome> run_program(const OpContext& ctx, const ProgramCall& call
 }
 
 Result<std::uint64_t> process_start_time(pid_t pid) {
-  auto text = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
-  if (!text) {
-    if (text.error().kind == ErrorKind::not_found ||
-        text.error().message.find("No such process") != std::string::npos) {
-      return std::uint64_t{0};
-    }
-    return std::move(text).error();
+  ASCOPE_TRY_ASSIGN(const std::optional<ProcessStat> found, read_stat(pid));
+  return found ? found->start_time : std::uint64_t{0};
+}
+
+Result<bool> process_alive(pid_t pid, std::uint64_t start_time) {
+  ASCOPE_TRY_ASSIGN(const std::optional<ProcessStat> found, read_stat(pid));
+  if (found) {
+    return found->start_time == start_time && found->state != 'Z' && found->state != 'X';
   }
-  // Field 2 is the name in parentheses and may hold anything: count from the last ')' (proc(5)); start time
-  // is field 22.
-  std::string_view rest = *text;
-  const auto close = rest.rfind(')');
-  if (close == std::string_view::npos) {
-    return make_error(ErrorKind::internal, "'/proc/PID/stat' has no ')'");
-  }
-  rest.remove_prefix(close + 2);
-  for (int field = 3; field < 22; ++field) {
-    rest.remove_prefix(std::min(rest.find(' ') + 1, rest.size()));
-  }
-  std::uint64_t value = 0;
-  if (std::from_chars(rest.data(), rest.data() + rest.size(), value).ec != std::errc{}) {
-    return make_error(ErrorKind::internal, "'/proc/PID/stat' has no start time");
-  }
-  return value;
+  return ::kill(pid, 0) == 0 || errno != ESRCH;
 }
 
 Result<std::string> boot_id() {

@@ -36,6 +36,9 @@ Result<std::string> find_program(const std::string& name);
 // Proof of life of a process: the pair (pid, start time) as /proc/PID/stat field 22 gives it. 0 if there is
 // no such process.
 Result<std::uint64_t> process_start_time(pid_t pid);
+// False only if that very process is gone: no such pid, a zombie, or another process that has the number now.
+// Where /proc hides a process of another user, a pid in use counts as alive.
+Result<bool> process_alive(pid_t pid, std::uint64_t start_time);
 // /proc/sys/kernel/random/boot_id, /etc/machine-id (or a made-up lasting id in `state_dir`), the inode of our
 // pid namespace.
 Result<std::string> boot_id();
