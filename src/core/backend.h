@@ -44,7 +44,10 @@ struct SandboxSettings {
   std::map<std::string, std::string> labels;
   bool read_only_root = false;
   bool allow_host_root = false;                // --allow-host-root
-  std::map<std::string, std::string> options;  // provider's own, text as written
+  // The provider's own, text as written (a list as its JSON); `backend.template` and `backend.warm_pool` stand
+  // here as "template" and "warm_pool".
+  std::map<std::string, std::string> options;
+  std::vector<std::string> secret_options;  // names of options whose value came from ${VAR}
   std::string workspace_root = "/workspace";
   std::map<std::string, std::string>
       environment;                      // set for every command; values may come from ${VAR}: secret

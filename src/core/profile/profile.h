@@ -87,7 +87,8 @@ struct Profile {
   Millis lock_wait{60'000};
   Millis lock_retry{500};
   std::optional<Millis> max_hold;
-  std::string release = "keep";  // keep | stop | destroy
+  std::optional<bool> lock_agentscope;  // nullopt: where the store and the slot's last writer ask for it
+  std::string release = "keep";         // keep | stop | destroy
   Millis idle_timeout{15 * 60 * 1000};
 
   // Every key that is set or has a default, flattened: "backend.network" → value as JSON and where it came
