@@ -122,7 +122,7 @@ struct Aux {
   std::string slot;                  // full written name (protocols 1.4: too long names)
   std::vector<HistoryItem> history;  // newest first; holds head, its ancestors, stranded ones
   std::string undo;                  // snapshot id that `undo` goes back to, "" if none
-  Json projection = Json::object();  // path → {"mode","sha256"} as last projected (projection.h)
+  Json projection = Json::object();  // what was last projected (manifest_json in projection.h)
   Json entries = Json::object();     // entry path → digest as last applied (protocols 5, product 5)
   Json extra = Json::object();       // room for others; kept as it is
 };

@@ -46,6 +46,7 @@ struct ProjectionPlan {
   std::vector<ProjectionStep> steps;  // by path
   std::string source_hash;            // AgentScope's workspaceProjectionHash (reference 7.3)
   ProjectionManifest next;            // the manifest when the plan has been applied
+  std::vector<std::string> folders;   // missing parents of what is copied, parents first
   std::vector<std::string> remove;    // in the order of ApplyOptions::remove: files, then folders left empty
   std::vector<TreeNote> notes;        // a `.git` file that points outside the source …
   [[nodiscard]] bool changes() const;
@@ -71,9 +72,10 @@ Result<ProjectionPlan> plan_projection(const OpContext& ctx, const ProjectionReq
                                        const ProjectionManifest& last, Toolbox& files);
 // Executes that very plan. `conflict` if a host file is not any more what the plan saw; what was laid down
 // until then is whole, and planning again goes on from there.
-Result<void> apply_projection(const OpContext& ctx, const ProjectionRequest& request,
-                              const ProjectionPlan& plan, Toolbox& files);
+Result<ApplyReport> apply_projection(const OpContext& ctx, const ProjectionRequest& request,
+                                     const ProjectionPlan& plan, Toolbox& files);
 
+// As Aux::projection keeps it: {"files":[{"path","mode","size","sha256"}]}; {} and null are an empty one.
 Json manifest_json(const ProjectionManifest& manifest);
 Result<ProjectionManifest> parse_manifest(const Json& json);
 
