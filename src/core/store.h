@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -175,6 +176,8 @@ struct StoreUrl {
   std::string text;
 };
 Result<StoreUrl> parse_store_url(std::string_view text);
+// `config` if the URL has an option that is not among `known`.
+Result<void> check_store_options(const StoreUrl& url, std::span<const std::string_view> known = {});
 
 struct StoreContext {
   std::string state_dir;  // default places lie below it

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/slot_key.h"
 #include "core/store.h"
@@ -96,6 +100,17 @@ Result<StoreUrl> parse_store_url(std::string_view text) {
     url.text += fmt::format("{}{}={}", std::exchange(separator, '&'), name, value);
   }
   return url;
+}
+
+Result<void> check_store_options(const StoreUrl& url, std::span<const std::string_view> known) {
+  for (const auto& [name, value] : url.query) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return make_error(ErrorKind::config, fmt::format("store '{}' has no option '{}'", url.text, name),
+                        known.empty() ? "this kind of store takes none"
+                                      : fmt::format("it takes {}", fmt::join(known, ", ")));
+    }
+  }
+  return ok();
 }
 
 }  // namespace ascope

@@ -19,6 +19,7 @@ namespace ascope {
 namespace {
 
 constexpr Millis kLongestBusyWait{30'000};
+constexpr int kBusySlice = 100;  // ms
 // From linux/magic.h's neighbours that are not exported to programs (fs/cifs, fs/fuse is judged as local).
 constexpr std::uint32_t kCifsMagic = 0xFF534D42;
 constexpr std::uint32_t kSmb2Magic = 0xFE534D42;
@@ -27,28 +28,34 @@ constexpr std::uint32_t kGpfsMagic = 0x47504653;
 constexpr std::uint32_t kV9fsMagic = 0x01021997;
 
 Error sqlite_error(sqlite3* db, int code, const std::string& file) {
-  const std::string text =
-      "database '" + file + "': " + (db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code));
+  const std::string name = "database '" + file + "'";
+  const std::string text = name + ": " + (db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code));
+  const int cause = db != nullptr ? sqlite3_system_errno(db) : 0;
   switch (code & 0xFF) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return make_error(ErrorKind::store_unavailable, text, "another process holds it; try again");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return make_error(ErrorKind::corrupt, text);
+      return make_error(ErrorKind::corrupt, text,
+                        "keep a copy of the file, then put a backup in its place, or what 'sqlite3 " + file +
+                            " .recover' saves of it");
     case SQLITE_PERM:
     case SQLITE_AUTH:
-    case SQLITE_READONLY:
       return make_error(ErrorKind::denied, text);
     case SQLITE_FULL:
-      return errno_error("database '" + file + "'", ENOSPC);
+      return errno_error(name, ENOSPC);
+    case SQLITE_READONLY:
+      return make_error(ErrorKind::io, text, "make the file and its folder writable for this user");
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+      return cause != 0 ? errno_error(name, cause) : make_error(ErrorKind::io, text);
     case SQLITE_MISUSE:
     case SQLITE_RANGE:
-    case SQLITE_TOOBIG:
     case SQLITE_ERROR:
       return make_error(ErrorKind::internal, text);
     default:
-      return make_error(ErrorKind::io, text);
+      return make_error(ErrorKind::store_unavailable, text);
   }
 }
 
@@ -101,7 +108,7 @@ Result<struct stat> prepare_file(const std::string& file) {
 
 Result<std::string> sqlite_file(const StoreUrl& url, const StoreContext& context) {
   if (url.path.empty()) {
-    return context.state_dir + "/store.db";
+    return context.state_dir + "/state.db";
   }
   if (url.path.front() == '/') {
     return absolute_path(url.path, "/");
@@ -230,10 +237,21 @@ std::int64_t SqliteDb::changes() const {
 }
 
 Result<void> SqliteDb::begin(const OpContext& ctx) {
-  ASCOPE_TRY(ctx.check("waiting for the database '" + file_ + "'"));
-  const Millis wait = std::min(ctx.remaining().value_or(kLongestBusyWait), kLongestBusyWait);
-  sqlite3_busy_timeout(db_.get(), static_cast<int>(wait.count()) + 1);
-  return run("BEGIN IMMEDIATE");
+  const std::string what = "waiting for the database '" + file_ + "'";
+  const OpContext bounded = ctx.with_timeout(kLongestBusyWait);
+  // SQLite's own wait hears no signal, so it is taken in slices.
+  sqlite3_busy_timeout(db_.get(), kBusySlice);
+  while (true) {
+    ASCOPE_TRY(bounded.check(what));
+    const int code = sqlite3_exec(db_.get(), "BEGIN IMMEDIATE", nullptr, nullptr, nullptr);
+    if (code == SQLITE_OK) {
+      sqlite3_busy_timeout(db_.get(), static_cast<int>(kLongestBusyWait.count()));
+      return ok();
+    }
+    if ((code & 0xFF) != SQLITE_BUSY) {
+      return sqlite_error(db_.get(), code, file_);
+    }
+  }
 }
 
 Result<void> SqliteDb::commit() {

@@ -16,8 +16,13 @@ struct sqlite3_stmt;
 
 namespace ascope {
 
-// The database file of a `sqlite:` URL, absolute: its path, else "store.db" in the state folder.
+// The database file of a `sqlite:` URL, absolute: its path, else "state.db" in the state folder.
 Result<std::string> sqlite_file(const StoreUrl& url, const StoreContext& context);
+
+Result<std::unique_ptr<StateStore>> open_sqlite_state(const OpContext& ctx, const StoreUrl& url,
+                                                      const StoreContext& context);
+Result<std::unique_ptr<ReceiptStore>> open_sqlite_receipts(const OpContext& ctx, const StoreUrl& url,
+                                                           const StoreContext& context);
 
 // A prepared statement; belongs to the SqliteDb that made it, which outlives it. Parameters count from 1,
 // columns from 0. What bind() is given is copied.
@@ -66,8 +71,7 @@ class SqliteDb {
   Result<SqliteStatement> prepare(std::string_view sql);
   // Rows touched by the last INSERT, UPDATE or DELETE.
   [[nodiscard]] std::int64_t changes() const;
-  // BEGIN IMMEDIATE; waits for other writers up to the context's deadline, at most 30 s. `store_unavailable`
-  // then.
+  // BEGIN IMMEDIATE; waits for other writers up to the context's deadline, else 30 s. `timeout` then.
   Result<void> begin(const OpContext& ctx);
   Result<void> commit();
   void rollback();

@@ -34,7 +34,7 @@ LeaseFixture sqlite_fixture(const TempFolder& folder) {
   };
   out.wipe = [&folder] {
     for (const char* suffix : {"", "-wal", "-shm"}) {
-      std::filesystem::remove(folder.path + "/store.db" + suffix);
+      std::filesystem::remove(folder.path + "/state.db" + suffix);
     }
   };
   return out;
