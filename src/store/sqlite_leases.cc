@@ -407,7 +407,10 @@ Result<bool> SqliteLeases::give_up(const OpContext& ctx, std::string_view name, 
   update.bind_blob(1, name).bind(2, token);
   ASCOPE_TRY(update.run());
   const bool ours = db_.changes() == 1;
-  held_.erase(std::string(token));
+  if (const auto held = held_.find(std::string(token)); held != held_.end()) {
+    held->second.leave();  // closing is not enough while a child between fork and exec has the descriptor too
+    held_.erase(held);
+  }
   if (ours) {
     ASCOPE_TRY_ASSIGN(const LockQueue queue, open_queue(name));
     ASCOPE_TRY(queue.ring());

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+#include "core/base/file.h"
+#include "core/lease/lease_keeper.h"
 #include "store/sqlite_db.h"
 
 using namespace ascope;           // NOLINT(google-build-using-namespace)
@@ -45,4 +47,156 @@ LeaseFixture sqlite_fixture(const TempFolder& folder) {
 TEST_CASE("sqlite keeps the lease contract") {
   const TempFolder folder;
   check_lease_contract(sqlite_fixture(folder));
+}
+
+TEST_CASE("sqlite leases outlive killed and stopped processes") {
+  const TempFolder folder;
+  check_lease_processes(sqlite_fixture(folder));
+}
+
+TEST_CASE("sqlite leases go round in order of arrival") {
+  const TempFolder folder;
+  check_lease_queue(sqlite_fixture(folder), 8, 40);
+  check_lease_queue(sqlite_fixture(folder), 50, 6);
+}
+
+namespace {
+
+class ShiftedClock final : public Clock {
+ public:
+  [[nodiscard]] Millis boottime() const override { return system_clock().boottime() + boot_shift; }
+  [[nodiscard]] std::chrono::system_clock::time_point wall() const override {
+    return std::chrono::system_clock::now() + wall_shift;
+  }
+  Millis boot_shift{0};
+  Millis wall_shift{0};
+};
+
+std::unique_ptr<LeaseStore> open_on_host(const TempFolder& folder, const std::string& host) {
+  StoreUrl url;
+  url.scheme = "sqlite";
+  return open_sqlite_leases({}, url, {folder.path, host}).value();
+}
+
+}  // namespace
+
+TEST_CASE("a sqlite lease is taken over at once only from a holder that is proven dead") {
+  struct Line {
+    const char* name;
+    std::function<void(LeaseHolder&)> change;
+    bool taken;
+  };
+  const Line lines[] = {
+      {"alive", [](LeaseHolder&) {}, false},
+      {"the number is another process's now", [](LeaseHolder& h) { h.start_time += 1; }, true},
+      {"no process of that number", [](LeaseHolder& h) { h.pid = 4'194'303; }, true},
+      {"another pid namespace", [](LeaseHolder& h) { h.pid = 4'194'303, h.pid_namespace += 1; }, false},
+      {"no process stands behind it", [](LeaseHolder& h) { h.pid = 0; }, false},
+  };
+  for (const Line& line : lines) {
+    CAPTURE(line.name);
+    const TempFolder folder;
+    const LeaseFixture fixture = sqlite_fixture(folder);
+    const auto store = fixture.open();
+    LeaseRequest request = lease_request(fixture, "slot");
+    line.change(request.holder);
+    REQUIRE(store->acquire({}, request).has_value());
+    const auto other = fixture.open();
+    CHECK(other->list({})->at(0).proven_dead == line.taken);
+    LeaseRequest next = lease_request(fixture, "slot");
+    const auto grant = other->acquire({}, next);
+    CHECK(grant.has_value() == line.taken);
+  }
+}
+
+TEST_CASE("a sqlite lease of another machine is judged by its deadline alone") {
+  const TempFolder folder;
+  const auto there = open_on_host(folder, "host-b");
+  const LeaseFixture fixture = sqlite_fixture(folder);
+  LeaseRequest request = lease_request(fixture, "slot");
+  request.holder.host = "host-b";
+  request.holder.pid = 4'194'303;  // means nothing here
+  request.ttl = Millis(200);
+  const auto grant = there->acquire({}, request);
+  REQUIRE(grant.has_value());
+  const auto here = fixture.open();
+  LeaseRequest next = lease_request(fixture, "slot");
+  CHECK(here->acquire({}, next).error().kind == ErrorKind::busy);
+  next.wait = Millis(3000);
+  CHECK(here->acquire({}, next).has_value());
+  CHECK_FALSE(there->renew({}, *grant).value());
+}
+
+TEST_CASE("a sqlite lease of this machine's last boot is over") {
+  const TempFolder folder;
+  const LeaseFixture fixture = sqlite_fixture(folder);
+  const auto store = fixture.open();
+  LeaseRequest request = lease_request(fixture, "slot");
+  request.holder.pid = 0;
+  REQUIRE(store->acquire({}, request).has_value());
+  auto db = SqliteDb::open({}, folder.path + "/store.db", SqliteDurability::ordered);
+  REQUIRE(db->run("UPDATE ascope_leases SET boot_id='another'").has_value());
+  CHECK(store->acquire({}, lease_request(fixture, "slot")).has_value());
+}
+
+TEST_CASE("a wrong wall clock neither ends nor lengthens a sqlite lease, nor turns its fence back") {
+  for (const Millis shift : {Millis(3'600'000), Millis(-3'600'000)}) {
+    const TempFolder folder;
+    const LeaseFixture fixture = sqlite_fixture(folder);
+    const auto store = fixture.open();
+    const auto first = store->acquire({}, lease_request(fixture, "slot"));
+    REQUIRE(first.has_value());
+    ShiftedClock clock;
+    clock.wall_shift = shift;
+    OpContext ctx;
+    ctx.clock = &clock;
+    const auto other = fixture.open();
+    CHECK(other->acquire(ctx, lease_request(fixture, "slot")).error().kind == ErrorKind::busy);
+    CHECK(other->renew(ctx, *first).value());
+    CHECK(store->release({}, *first).value());
+    const auto second = other->acquire(ctx, lease_request(fixture, "slot"));
+    REQUIRE(second.has_value());
+    CHECK(second->fence > first->fence);
+    CHECK(other->release(ctx, *second).value());
+    const auto third = store->acquire({}, lease_request(fixture, "slot"));
+    REQUIRE(third.has_value());
+    CHECK(third->fence > second->fence);
+  }
+}
+
+TEST_CASE("time in suspend counts: the keeper fails its check, another may take the lease") {
+  const TempFolder folder;
+  const LeaseFixture fixture = sqlite_fixture(folder);
+  const auto store = fixture.open();
+  ShiftedClock clock;
+  OpContext ctx;
+  ctx.clock = &clock;
+  LeaseKeeper keeper(*store, store->acquire(ctx, lease_request(fixture, "slot")).value(), clock, Millis(0),
+                     nullptr);
+  CHECK(keeper.check().has_value());
+  clock.boot_shift = Millis(39'000);
+  CHECK(keeper.check().has_value());
+  clock.boot_shift = Millis(41'000);  // ttl·2/3 of 60 s
+  CHECK(keeper.check().error().kind == ErrorKind::conflict);
+  clock.boot_shift = Millis(61'000);
+  CHECK(keeper.check().error().kind == ErrorKind::conflict);
+  const auto other = fixture.open();
+  CHECK(other->acquire(ctx, lease_request(fixture, "slot")).has_value());
+  CHECK(keeper.release(ctx).error().kind == ErrorKind::conflict);
+}
+
+TEST_CASE("a sqlite file that is no database, or holds a broken holder, is corrupt and not free") {
+  const TempFolder folder;
+  const LeaseFixture fixture = sqlite_fixture(folder);
+  const auto store = fixture.open();
+  REQUIRE(store->acquire({}, lease_request(fixture, "slot")).has_value());
+  auto db = SqliteDb::open({}, folder.path + "/store.db", SqliteDurability::ordered);
+  REQUIRE(db->run("UPDATE ascope_leases SET holder='{}'").has_value());
+  CHECK(store->acquire({}, lease_request(fixture, "slot")).error().kind == ErrorKind::corrupt);
+  const TempFolder broken;
+  REQUIRE(write_file_atomic(broken.path + "/store.db", std::string(5000, 'x')).has_value());
+  StoreUrl url;
+  const auto opened = open_sqlite_leases({}, url, {broken.path, "host-a"});
+  REQUIRE_FALSE(opened.has_value());
+  CHECK(opened.error().kind == ErrorKind::corrupt);
 }

@@ -52,6 +52,23 @@ Result<LocalLock> LocalLock::acquire(const OpContext& ctx, const std::string& pa
   }
 }
 
+LocalLock& LocalLock::operator=(LocalLock&& other) noexcept {
+  if (this != &other) {
+    unlock();
+    fd_ = std::move(other.fd_);
+    mode_ = other.mode_;
+  }
+  return *this;
+}
+
+// Closing is not enough while a child between fork and exec has the descriptor too.
+void LocalLock::unlock() {
+  if (fd_.is_open()) {
+    unlock_queue_file(fd_.get());
+    fd_.reset();
+  }
+}
+
 Result<void> LocalLock::change(const OpContext& ctx, LockMode mode, Millis wait) {
   if (mode == mode_) {
     return ok();

@@ -18,7 +18,8 @@ enum class LockMode { shared, commit, exclusive };
 class LocalLock {
  public:
   LocalLock(LocalLock&&) noexcept = default;
-  LocalLock& operator=(LocalLock&&) noexcept = default;
+  LocalLock& operator=(LocalLock&& other) noexcept;
+  ~LocalLock() { unlock(); }
 
   // Takes the lock `path` (made if missing, 0600, in an existing folder) within `wait`; Millis(0) = try once.
   // `busy` if not, `cancelled` at once on a signal. Waiters of commit and exclusive are served in order of
@@ -32,6 +33,7 @@ class LocalLock {
 
  private:
   LocalLock(UniqueFd fd, LockMode mode) : fd_(std::move(fd)), mode_(mode) {}
+  void unlock();
   UniqueFd fd_;
   LockMode mode_;
 };

@@ -268,6 +268,10 @@ void leave_queue_gate(int fd) {
   unlock(fd, kGateByte, 1);
 }
 
+void unlock_queue_file(int fd) {
+  unlock(fd, 0, 0);
+}
+
 Result<bool> LockQueue::enter_gate(const OpContext& ctx, bool exclusive, Millis wait) const {
   return enter_queue_gate(ctx, fd_.get(), exclusive, wait);
 }

@@ -64,5 +64,7 @@ class LockQueue {
 // Takes the gate of an open queue file; the form for who owns only the descriptor.
 Result<bool> enter_queue_gate(const OpContext& ctx, int fd, bool exclusive, Millis wait);
 void leave_queue_gate(int fd);
+// Gives up gate and ticket.
+void unlock_queue_file(int fd);
 
 }  // namespace ascope
