@@ -30,6 +30,7 @@ LeaseFixture sqlite_fixture(const TempFolder& folder) {
   out.open = [&folder] {
     StoreUrl url;
     url.scheme = "sqlite";
+    url.path = folder.path + "/leases.db";
     auto store = open_sqlite_leases({}, url, {folder.path, "host-a"});
     REQUIRE(store.has_value());
     return std::move(store).value();
@@ -75,6 +76,7 @@ class ShiftedClock final : public Clock {
 std::unique_ptr<LeaseStore> open_on_host(const TempFolder& folder, const std::string& host) {
   StoreUrl url;
   url.scheme = "sqlite";
+  url.path = folder.path + "/leases.db";
   return open_sqlite_leases({}, url, {folder.path, host}).value();
 }
 
@@ -134,7 +136,7 @@ TEST_CASE("a sqlite lease of this machine's last boot is over") {
   LeaseRequest request = lease_request(fixture, "slot");
   request.holder.pid = 0;
   REQUIRE(store->acquire({}, request).has_value());
-  auto db = SqliteDb::open({}, folder.path + "/store.db", SqliteDurability::ordered);
+  auto db = SqliteDb::open({}, folder.path + "/leases.db", SqliteDurability::ordered);
   REQUIRE(db->run("UPDATE ascope_leases SET boot_id='another'").has_value());
   CHECK(store->acquire({}, lease_request(fixture, "slot")).has_value());
 }
@@ -190,12 +192,13 @@ TEST_CASE("a sqlite file that is no database, or holds a broken holder, is corru
   const LeaseFixture fixture = sqlite_fixture(folder);
   const auto store = fixture.open();
   REQUIRE(store->acquire({}, lease_request(fixture, "slot")).has_value());
-  auto db = SqliteDb::open({}, folder.path + "/store.db", SqliteDurability::ordered);
+  auto db = SqliteDb::open({}, folder.path + "/leases.db", SqliteDurability::ordered);
   REQUIRE(db->run("UPDATE ascope_leases SET holder='{}'").has_value());
   CHECK(store->acquire({}, lease_request(fixture, "slot")).error().kind == ErrorKind::corrupt);
   const TempFolder broken;
-  REQUIRE(write_file_atomic(broken.path + "/store.db", std::string(5000, 'x')).has_value());
+  REQUIRE(write_file_atomic(broken.path + "/leases.db", std::string(5000, 'x')).has_value());
   StoreUrl url;
+  url.path = broken.path + "/leases.db";
   const auto opened = open_sqlite_leases({}, url, {broken.path, "host-a"});
   REQUIRE_FALSE(opened.has_value());
   CHECK(opened.error().kind == ErrorKind::corrupt);
