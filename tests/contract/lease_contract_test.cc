@@ -37,7 +37,7 @@ LeaseFixture sqlite_fixture(const TempFolder& folder) {
   };
   out.wipe = [&folder] {
     for (const char* suffix : {"", "-wal", "-shm"}) {
-      std::filesystem::remove(folder.path + "/state.db" + suffix);
+      std::filesystem::remove(folder.path + "/leases.db" + suffix);
     }
   };
   return out;
