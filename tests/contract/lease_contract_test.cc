@@ -3,11 +3,13 @@
 
 #include <filesystem>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <doctest/doctest.h>
 
 #include "core/base/file.h"
 #include "core/lease/lease_keeper.h"
+#include "fakes/fake_lease_store.h"
 #include "store/sqlite_db.h"
 
 using namespace ascope;           // NOLINT(google-build-using-namespace)
@@ -48,6 +50,38 @@ LeaseFixture sqlite_fixture(const TempFolder& folder) {
 TEST_CASE("sqlite keeps the lease contract") {
   const TempFolder folder;
   check_lease_contract(sqlite_fixture(folder));
+}
+
+TEST_CASE("the fake keeps the lease contract") {
+  FakeLeaseServer server;
+  LeaseFixture fixture;
+  fixture.name = "fake";
+  fixture.open = [&server] { return server.connect(); };
+  fixture.wipe = [&server] { server.wipe(); };
+  check_lease_contract(fixture);
+}
+
+TEST_CASE("a keeper bears a store that is down for less than a TTL, and no longer") {
+  FakeLeaseServer server;
+  LeaseFixture fixture;
+  const auto store = server.connect();
+  LeaseRequest request = lease_request(fixture, "slot");
+  request.ttl = Millis(600);
+  int lost = 0;
+  LeaseKeeper keeper(*store, store->acquire({}, request).value(), system_clock(), Millis(0), [&] { ++lost; });
+  server.set_down(true);
+  ::usleep(300'000);
+  server.set_down(false);
+  ::usleep(150'000);
+  CHECK(keeper.check().has_value());
+  CHECK(lost == 0);
+  server.set_down(true);
+  ::usleep(500'000);
+  CHECK(keeper.check().error().kind == ErrorKind::conflict);
+  ::usleep(400'000);
+  CHECK(lost == 1);
+  server.set_down(false);
+  CHECK(keeper.release({}).error().kind == ErrorKind::conflict);
 }
 
 TEST_CASE("sqlite leases outlive killed and stopped processes") {
