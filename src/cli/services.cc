@@ -185,7 +185,7 @@ class Services final : public EngineServices {
         variables.emplace(pair.substr(0, equals), pair.substr(equals + 1));
       }
     }
-    ASCOPE_TRY_ASSIGN(const std::string expanded, expand_variables(text, variables));
+    ASCOPE_TRY_ASSIGN(const std::string expanded, expand_store_url(text, variables));
     ASCOPE_TRY_ASSIGN(StoreUrl url, parse_store_url(expanded));
     const StoreKind* kind = find_store_kind(url.scheme);
     if (kind == nullptr) {

@@ -20,11 +20,21 @@ extern const Command kShowCommand;
 extern const Command kHistoryCommand;
 extern const Command kWhyCommand;
 extern const Command kExplainCommand;
+extern const Command kProfileInitCommand;
+extern const Command kProfileValidateCommand;
+extern const Command kProfileShowCommand;
+extern const Command kProfileTrustCommand;
 
 std::span<const Command* const> commands() {
   static const std::array kCommands{
-      &kRunCommand, &kCreateCommand, &kStartCommand, &kExecCommand,    &kSnapshotCommand, &kStopCommand,
-      &kRmCommand,  &kLsCommand,     &kShowCommand,  &kHistoryCommand, &kWhyCommand,      &kExplainCommand,
+      &kRunCommand,         &kCreateCommand,
+      &kStartCommand,       &kExecCommand,
+      &kSnapshotCommand,    &kStopCommand,
+      &kRmCommand,          &kLsCommand,
+      &kShowCommand,        &kHistoryCommand,
+      &kWhyCommand,         &kExplainCommand,
+      &kProfileInitCommand, &kProfileValidateCommand,
+      &kProfileShowCommand, &kProfileTrustCommand,
   };
   return kCommands;
 }

@@ -203,7 +203,7 @@ class Builder {
       profile_.persist_all = kind == nullptr || kind->holds_system;
       if (!profile_.persist_all) {
         profile_.persist = {profile_.workspace_root};
-        if (!kind->home.empty()) {
+        if (!kind->home.empty() && kind->home != profile_.workspace_root) {
           profile_.persist.emplace_back(kind->home);
         }
       }

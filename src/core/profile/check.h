@@ -2,7 +2,9 @@
 // All that is wrong with a profile at once, for `profile validate`.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/profile/profile.h"
@@ -14,5 +16,8 @@ struct ProfileCheck {
   std::vector<Error> problems;  // in order of the layers; load_profile() fails with the first
 };
 ProfileCheck check_profile(const ProfileInputs& inputs, std::span<const BackendKind* const> backend_kinds);
+
+// The nearest ascope.yaml in `cwd` or above it; nullopt if there is none.
+Result<std::optional<std::string>> find_project_profile(const std::string& cwd);
 
 }  // namespace ascope

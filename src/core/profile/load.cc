@@ -210,6 +210,11 @@ class Loader {
 
 }  // namespace
 
+Result<std::optional<std::string>> find_project_profile(const std::string& cwd) {
+  ASCOPE_TRY_ASSIGN(std::optional<ProfileFile> file, find_project_file(cwd));
+  return file ? std::optional<std::string>(std::move(file->path)) : std::nullopt;
+}
+
 ProfileCheck check_profile(const ProfileInputs& inputs, std::span<const BackendKind* const> backend_kinds) {
   return Loader(inputs, backend_kinds).load();
 }

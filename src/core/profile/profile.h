@@ -117,5 +117,9 @@ Result<Profile> load_profile(const ProfileInputs& inputs, std::span<const Backen
 // The text with every ${VAR} replaced; `config` if one is unset. `$${` stands for a literal "${".
 Result<std::string> expand_variables(std::string_view text,
                                      const std::map<std::string, std::string>& environment);
+// The same for a store's URL: what stands for a password or in the query is percent-encoded, as
+// parse_store_url() decodes it, so that no character of a secret can end its part of the URL.
+Result<std::string> expand_store_url(std::string_view url,
+                                     const std::map<std::string, std::string>& environment);
 
 }  // namespace ascope

@@ -135,6 +135,10 @@ Result<std::string> resolve_place(const Scheme& scheme, std::string_view text, s
     return std::string(text);
   }
   ASCOPE_TRY_ASSIGN(const std::string absolute, resolve_host_path(path, key, node, source));
+  if (absolute.find('?') != std::string::npos) {
+    return source.error(node,
+                        fmt::format("'{}' names '{}'; a store's path cannot hold a '?'", key, absolute));
+  }
   return fmt::format("{}:{}", scheme.name, absolute);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/profile/variables.h"
 
+#include <algorithm>
 #include <cctype>
 #include <functional>
 
@@ -22,6 +23,17 @@ bool is_name(std::string_view name) {
     }
   }
   return true;
+}
+
+std::string percent_encode(std::string_view value) {
+  std::string out;
+  for (const char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = byte < 0x80 && (std::isalnum(byte) != 0 ||
+                                       std::string_view("-._~").find(c) != std::string_view::npos);
+    out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned>(byte));
+  }
+  return out;
 }
 
 // Copies `text`, with what `replace` gives in place of each reference.
@@ -67,6 +79,32 @@ Result<std::string> expand_variables(std::string_view text,
     }
     return found->second;
   });
+}
+
+Result<std::string> expand_store_url(std::string_view url,
+                                     const std::map<std::string, std::string>& environment) {
+  const std::size_t query = std::min(url.find('?'), url.size());
+  const std::size_t slashes = url.find("://");
+  std::size_t password = query;  // where a password begins and ends
+  std::size_t at = query;
+  if (slashes < query) {
+    const std::size_t end = std::min(url.find_first_of("/?#", slashes + 3), url.size());
+    const std::size_t sign = url.substr(0, end).rfind('@');
+    const std::size_t colon = url.find(':', slashes + 3);
+    if (sign != std::string_view::npos && colon < sign) {
+      password = colon + 1;
+      at = sign;
+    }
+  }
+  std::map<std::string, std::string> encoded;
+  for (const auto& [name, value] : environment) {
+    encoded.emplace(name, percent_encode(value));
+  }
+  ASCOPE_TRY_ASSIGN(std::string out, expand_variables(url.substr(0, password), environment));
+  ASCOPE_TRY_ASSIGN(const std::string secret, expand_variables(url.substr(password, at - password), encoded));
+  ASCOPE_TRY_ASSIGN(const std::string place, expand_variables(url.substr(at, query - at), environment));
+  ASCOPE_TRY_ASSIGN(const std::string options, expand_variables(url.substr(query), encoded));
+  return out + secret + place + options;
 }
 
 bool has_variables(std::string_view text) {

@@ -148,6 +148,11 @@ class YamlBuilder final : public YAML::EventHandler {
     } else if (frame.key == nullptr) {
       take_key(mark, frame, node);
     } else {
+      if (node.kind == YamlNode::Kind::null && &node == document_.nodes_.back().get()) {
+        // the parser places it where the next value begins
+        document_.nodes_.back()->line = frame.key->line;
+        document_.nodes_.back()->column = frame.key->column;
+      }
       frame.node->members.emplace_back(std::exchange(frame.key, nullptr), &node);
     }
   }

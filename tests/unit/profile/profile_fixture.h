@@ -2,6 +2,7 @@
 // A home, a project folder and a state folder of their own, and two kinds of backends, for tests of profiles.
 #pragma once
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdlib.h>
@@ -19,6 +20,12 @@ namespace ascope::testing {
 inline constexpr BackendKind kBubblewrap{"bubblewrap", "on this host", true,   true,
                                          "/workspace", "/home/agent",  nullptr};
 inline constexpr BackendKind kCloud{"cloud", "elsewhere", false, false, "/home/user", "/home/user", nullptr};
+
+// The project's own files: the working directory where the environment does not say.
+inline std::string source_dir() {
+  const char* const folder = std::getenv("ASCOPE_SOURCE_DIR");
+  return folder == nullptr ? "." : folder;
+}
 
 class ProfileFixture {
  public:
