@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,9 @@ struct ApplyOptions {
   std::vector<std::string> only;        // `exact` and `overlay`: only these paths and what is below them
   std::uint32_t id_base = 0;            // added to entry ids when we may chown (root)
   bool set_owner = false;               // chown as the entries say; else everything is the caller's own
+  // Without set_owner: the inside ids that the caller's own stand for; entries of others are counted as not
+  // set.
+  std::optional<std::uint32_t> own_uid, own_gid;
   bool allow_setid =
       false;  // keep setuid/setgid bits (only inside an id range of its own); else cleared and noted
   bool allow_devices = false;  // device nodes; else noted and left out

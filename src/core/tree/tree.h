@@ -26,6 +26,18 @@ enum class EntryType : std::uint8_t {
   block_device
 };
 
+// A run of data in a file with holes.
+struct Extent {
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  bool operator==(const Extent&) const = default;
+};
+
+inline constexpr std::size_t kMaxExtents = 1U << 20U;       // of one file: 16 MiB of memory
+inline constexpr std::size_t kMaxXattrBytes = 512U << 10U;  // of one entry, so that it fits a stream frame
+// Names at the top of a root that an apply uses for itself; left out of every walk of ours by the caller.
+inline constexpr std::string_view kStageName = ".ascope-stage";
+
 // Names are bytes. `path` is relative, without leading "./", without ".", "..", empty parts or NUL; the root
 // itself is "".
 struct TreeEntry {
@@ -39,6 +51,10 @@ struct TreeEntry {
   std::string link_target;       // symlink: target text; hardlink: path of the entry that came before it
   std::vector<std::pair<std::string, std::string>> xattrs;
   std::uint64_t device = 0;  // of a device node
+  // A file with holes: data lies in `extents` only (ascending, apart, inside the size; none: one big hole).
+  // Known before the first block, since a tar header holds it. Without `sparse` all of the file is data.
+  bool sparse = false;
+  std::vector<Extent> extents;
   // Of the walker only, for change detection; 0 elsewhere.
   std::int64_t ctime_ns = 0;
   std::uint64_t inode = 0;
