@@ -176,6 +176,9 @@ struct StoreUrl {
   std::string text;
 };
 Result<StoreUrl> parse_store_url(std::string_view text);
+// The file or folder that a URL of this machine names, absolute; relative ones count from the working
+// directory. `config` if it names none.
+Result<std::string> store_path(const StoreUrl& url);
 // `config` if the URL has an option that is not among `known`.
 Result<void> check_store_options(const StoreUrl& url, std::span<const std::string_view> known = {});
 

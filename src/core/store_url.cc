@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/file.h"
 #include "core/slot_key.h"
 #include "core/store.h"
 
@@ -100,6 +102,19 @@ Result<StoreUrl> parse_store_url(std::string_view text) {
     url.text += fmt::format("{}{}={}", std::exchange(separator, '&'), name, value);
   }
   return url;
+}
+
+Result<std::string> store_path(const StoreUrl& url) {
+  if (url.path.empty()) {
+    return make_error(ErrorKind::config, fmt::format("store '{}' names no place", url.text),
+                      fmt::format("write {}:/some/folder", url.scheme));
+  }
+  std::error_code failure;
+  const std::string cwd = url.path.front() == '/' ? "/" : std::filesystem::current_path(failure).string();
+  if (failure) {
+    return errno_error("asking for the working directory", failure.value());
+  }
+  return absolute_path(url.path, cwd);
 }
 
 Result<void> check_store_options(const StoreUrl& url, std::span<const std::string_view> known) {

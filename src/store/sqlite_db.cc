@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -107,17 +106,7 @@ Result<struct stat> prepare_file(const std::string& file) {
 }  // namespace
 
 Result<std::string> sqlite_file(const StoreUrl& url, const StoreContext& context) {
-  if (url.path.empty()) {
-    return context.state_dir + "/state.db";
-  }
-  if (url.path.front() == '/') {
-    return absolute_path(url.path, "/");
-  }
-  std::string cwd(PATH_MAX, '\0');
-  if (::getcwd(cwd.data(), cwd.size()) == nullptr) {
-    return errno_error("asking for the working directory", errno);
-  }
-  return absolute_path(url.path, cwd.c_str());
+  return url.path.empty() ? Result<std::string>(context.state_dir + "/state.db") : store_path(url);
 }
 
 void SqliteStatement::Finalize::operator()(sqlite3_stmt* statement) const {

@@ -6,12 +6,14 @@
 
 namespace ascope {
 
+extern const StoreKind kJsonStore;
 extern const StoreKind kNoneStore;
 extern const StoreKind kSqliteStore;
 
 std::span<const StoreKind* const> store_kinds() {
   static constexpr std::array kKinds{
       &kNoneStore,
+      &kJsonStore,
       &kSqliteStore,
   };
   return kKinds;

@@ -175,9 +175,6 @@ TEST_CASE("state store: hostile names are listed as they are and hold their own 
     if (std::string_view(factory.name) == "json") {
       // There "Li4" is how the folder of ".." is called: see the store's own test.
       names.erase(std::find(names.begin(), names.end(), "Li4"));
-      names.erase(std::find(names.begin(), names.end(), ".."));
-      names.erase(std::find(names.begin(), names.end(), "."));
-      names.erase(std::find(names.begin(), names.end(), "a b"));
     }
     for (const std::string& name : names) {
       CAPTURE(name);

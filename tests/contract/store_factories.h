@@ -18,8 +18,8 @@ namespace ascope::test {
 
 class TempDir {
  public:
-  TempDir() {
-    std::string name = std::filesystem::temp_directory_path() / "ascope-test-XXXXXX";
+  explicit TempDir(const std::string& parent = std::filesystem::temp_directory_path()) {
+    std::string name = parent + "/ascope-test-XXXXXX";
     path_ = ::mkdtemp(name.data()) == nullptr ? "" : name;
   }
   ~TempDir() {
@@ -66,6 +66,7 @@ inline std::unique_ptr<ReceiptStore> open_receipts_at(const std::string& scheme,
 inline std::vector<StateStoreFactory> state_stores() {
   return {
       {"fake", false, [](const std::string&) { return std::make_unique<FakeStateStore>(); }},
+      {"json", true, [](const std::string& dir) { return open_state_at("json", dir); }},
       {"sqlite", true, [](const std::string& dir) { return open_state_at("sqlite", dir); }},
   };
 }
@@ -73,6 +74,7 @@ inline std::vector<StateStoreFactory> state_stores() {
 inline std::vector<ReceiptStoreFactory> receipt_stores() {
   return {
       {"fake", false, [](const std::string&) { return std::make_unique<FakeReceiptStore>(); }},
+      {"json", true, [](const std::string& dir) { return open_receipts_at("json", dir); }},
       {"sqlite", true, [](const std::string& dir) { return open_receipts_at("sqlite", dir); }},
   };
 }
