@@ -24,18 +24,32 @@ extern const Command kProfileInitCommand;
 extern const Command kProfileValidateCommand;
 extern const Command kProfileShowCommand;
 extern const Command kProfileTrustCommand;
+extern const Command kCompletionCommand;
+extern const Command kDumpCommand;
 
 std::span<const Command* const> commands() {
+  // clang-format off
   static const std::array kCommands{
-      &kRunCommand,         &kCreateCommand,
-      &kStartCommand,       &kExecCommand,
-      &kSnapshotCommand,    &kStopCommand,
-      &kRmCommand,          &kLsCommand,
-      &kShowCommand,        &kHistoryCommand,
-      &kWhyCommand,         &kExplainCommand,
-      &kProfileInitCommand, &kProfileValidateCommand,
-      &kProfileShowCommand, &kProfileTrustCommand,
+      &kRunCommand,
+      &kCreateCommand,
+      &kStartCommand,
+      &kExecCommand,
+      &kSnapshotCommand,
+      &kStopCommand,
+      &kRmCommand,
+      &kLsCommand,
+      &kShowCommand,
+      &kHistoryCommand,
+      &kWhyCommand,
+      &kExplainCommand,
+      &kProfileInitCommand,
+      &kProfileValidateCommand,
+      &kProfileShowCommand,
+      &kProfileTrustCommand,
+      &kCompletionCommand,
+      &kDumpCommand,
   };
+  // clang-format on
   return kCommands;
 }
 
