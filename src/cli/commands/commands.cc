@@ -20,6 +20,12 @@ extern const Command kShowCommand;
 extern const Command kHistoryCommand;
 extern const Command kWhyCommand;
 extern const Command kExplainCommand;
+extern const Command kLockRunCommand;
+extern const Command kLockAcquireCommand;
+extern const Command kLockReleaseCommand;
+extern const Command kLockLsCommand;
+extern const Command kLockWaitCommand;
+extern const Command kLockBreakCommand;
 extern const Command kProfileInitCommand;
 extern const Command kProfileValidateCommand;
 extern const Command kProfileShowCommand;
@@ -42,6 +48,12 @@ std::span<const Command* const> commands() {
       &kHistoryCommand,
       &kWhyCommand,
       &kExplainCommand,
+      &kLockRunCommand,
+      &kLockAcquireCommand,
+      &kLockReleaseCommand,
+      &kLockLsCommand,
+      &kLockWaitCommand,
+      &kLockBreakCommand,
       &kProfileInitCommand,
       &kProfileValidateCommand,
       &kProfileShowCommand,

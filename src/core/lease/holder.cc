@@ -89,8 +89,7 @@ Result<bool> is_proven_dead(const LeaseHolder& holder, const PidScope& here) {
   return !alive;
 }
 
-std::string describe_holder(const LeaseInfo& info) {
-  const LeaseHolder& holder = info.holder;
+std::string holder_name(const LeaseHolder& holder) {
   std::string out = shown(holder.user.empty() ? "somebody" : holder.user);
   if (const auto& host = holder.host_name.empty() ? holder.host : holder.host_name; !host.empty()) {
     out += " on " + shown(host);
@@ -101,6 +100,11 @@ std::string describe_holder(const LeaseInfo& info) {
   if (!holder.command.empty()) {
     out += " ('" + shown(holder.command) + "')";
   }
+  return out;
+}
+
+std::string describe_holder(const LeaseInfo& info) {
+  std::string out = holder_name(info.holder);
   if (!info.since.empty()) {
     out += ", since " + shown(info.since);
   }

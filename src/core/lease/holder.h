@@ -26,7 +26,10 @@ Result<PidScope> this_pid_scope(std::string host);
 // ran on this host before the last boot. Anything that cannot be told is false.
 Result<bool> is_proven_dead(const LeaseHolder& holder, const PidScope& here);
 
-// "alice on build7, pid 4711 ('run -- make'), since 2026-01-02T03:04:05.678Z, for 40s more".
+// "alice on build7, pid 4711 ('run -- make')", safe for a terminal.
+std::string holder_name(const LeaseHolder& holder);
+// The same and more: "alice on build7, pid 4711 ('run -- make'), since 2026-01-02T03:04:05.678Z, for 40s
+// more".
 std::string describe_holder(const LeaseInfo& info);
 // The `busy` error of an acquire that met this holder.
 Error lease_busy_error(const LeaseInfo& info);

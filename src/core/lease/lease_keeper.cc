@@ -220,6 +220,10 @@ Result<void> LeaseKeeper::check() const {
   return impl_->check();
 }
 
+bool LeaseKeeper::is_over_max_hold() const {
+  return impl_->max_hold > Millis(0) && impl_->clock.boottime() - impl_->taken >= impl_->max_hold;
+}
+
 Result<void> LeaseKeeper::release(const OpContext& ctx) {
   impl_->stop();
   auto released = impl_->store.release(ctx, impl_->grant);

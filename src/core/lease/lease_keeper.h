@@ -25,6 +25,8 @@ class LeaseKeeper {
   // `conflict` "lease lost" if a renewal said so, or ttl·2/3 have passed on the boot-time clock since the
   // start of the last successful renewal. Called before every change.
   [[nodiscard]] Result<void> check() const;
+  // True once max_hold has passed: the command's time is over, though nobody took the lease.
+  [[nodiscard]] bool is_over_max_hold() const;
   // Stops renewing and gives the lease back. `conflict` if it was lost before.
   Result<void> release(const OpContext& ctx);
 
