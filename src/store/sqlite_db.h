@@ -19,6 +19,8 @@ namespace ascope {
 // The database file of a `sqlite:` URL, absolute: its path, else "state.db" in the state folder.
 Result<std::string> sqlite_file(const StoreUrl& url, const StoreContext& context);
 
+Result<std::unique_ptr<BlobStore>> open_sqlite_blobs(const OpContext& ctx, const StoreUrl& url,
+                                                     const StoreContext& context);
 Result<std::unique_ptr<StateStore>> open_sqlite_state(const OpContext& ctx, const StoreUrl& url,
                                                       const StoreContext& context);
 Result<std::unique_ptr<ReceiptStore>> open_sqlite_receipts(const OpContext& ctx, const StoreUrl& url,

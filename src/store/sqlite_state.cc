@@ -1,102 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records and receipts in a SQLite file. Records lie as AgentScope's SQL stores lay them (reference 4.6),
 // with its name for a call without a user in front of the slot's name.
+#include <algorithm>
 #include <optional>
 
-#include "core/base/file.h"
 #include "store/sqlite_db.h"
+#include "store/sqlite_tables.h"
 
 namespace ascope {
 
 namespace {
 
-constexpr std::int64_t kFormat = 1;  // PRAGMA user_version once our tables are there
-constexpr const char* kSchema =
-    "CREATE TABLE IF NOT EXISTS agentscope_sessions ("
-    "session_id TEXT NOT NULL, state_key TEXT NOT NULL, item_index INTEGER NOT NULL DEFAULT 0, "
-    "state_data TEXT NOT NULL, created_at TEXT DEFAULT CURRENT_TIMESTAMP, updated_at TEXT, "
-    "PRIMARY KEY (session_id, state_key, item_index));"
-    "CREATE TABLE IF NOT EXISTS ascope_receipts ("
-    "id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL, receipt TEXT NOT NULL);"
-    "CREATE INDEX IF NOT EXISTS ascope_receipts_of ON ascope_receipts (session_id, id);"
-    "PRAGMA user_version = 1";
 constexpr std::string_view kAnonymous = "__anon__:";
 constexpr std::int64_t kReceiptsKept = 200;
 
 std::string session_id(std::string_view slot) {
   return std::string(kAnonymous) + std::string(slot);
 }
-
-// The file, opened when it is first needed. Looking makes no file.
-class StateFile {
- public:
-  StateFile(std::string file, SqliteDurability durability)
-      : file_(std::move(file)), durability_(durability) {}
-
-  // nullptr: there is no file.
-  Result<SqliteDb*> to_read(const OpContext& ctx) {
-    ASCOPE_TRY(drop_if_replaced());
-    if (!db_) {
-      ASCOPE_TRY_ASSIGN(const bool exists, path_exists(file_));
-      if (!exists) {
-        return static_cast<SqliteDb*>(nullptr);
-      }
-    }
-    return to_write(ctx);
-  }
-
-  Result<SqliteDb*> to_write(const OpContext& ctx) {
-    ASCOPE_TRY(drop_if_replaced());
-    if (!db_) {
-      ASCOPE_TRY_ASSIGN(SqliteDb db, SqliteDb::open(ctx, file_, durability_));
-      ASCOPE_TRY(make_tables(ctx, db));
-      db_.emplace(std::move(db));
-    }
-    return &*db_;
-  }
-
- private:
-  // A file that was removed or replaced under us is gone with all it held.
-  Result<void> drop_if_replaced() {
-    if (db_) {
-      ASCOPE_TRY_ASSIGN(const bool current, db_->is_current());
-      if (!current) {
-        db_.reset();
-      }
-    }
-    return ok();
-  }
-
-  Result<std::int64_t> format_of(SqliteDb& db) {
-    ASCOPE_TRY_ASSIGN(SqliteStatement select, db.prepare("PRAGMA user_version"));
-    ASCOPE_TRY_ASSIGN(const bool found, select.step());
-    return found ? select.integer(0) : 0;
-  }
-
-  Result<void> make_tables(const OpContext& ctx, SqliteDb& db) {
-    ASCOPE_TRY_ASSIGN(std::int64_t format, format_of(db));
-    if (format == 0) {
-      ASCOPE_TRY_ASSIGN(SqliteTransaction transaction, SqliteTransaction::begin(ctx, db));
-      ASCOPE_TRY_ASSIGN(format, format_of(db));
-      if (format == 0) {
-        ASCOPE_TRY(db.run(kSchema));
-        ASCOPE_TRY(transaction.commit());
-        return ok();
-      }
-    }
-    if (format != kFormat) {
-      return make_error(ErrorKind::unsupported,
-                        "database '" + file_ + "' has format " + std::to_string(format) +
-                            ", this program knows " + std::to_string(kFormat),
-                        "use a newer ascope-sandbox, or name another file in the profile");
-    }
-    return ok();
-  }
-
-  std::string file_;
-  SqliteDurability durability_;
-  std::optional<SqliteDb> db_;
-};
 
 class SqliteStateStore final : public StateStore {
  public:
@@ -189,7 +109,7 @@ class SqliteStateStore final : public StateStore {
     }
   }
 
-  StateFile file_;
+  SqliteTables file_;
 };
 
 // A receipt that a power cut took away is no loss of work, so a commit here does not wait for the disk.
@@ -243,7 +163,7 @@ class SqliteReceiptStore final : public ReceiptStore {
   }
 
  private:
-  StateFile file_;
+  SqliteTables file_;
 };
 
 }  // namespace

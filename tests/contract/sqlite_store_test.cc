@@ -137,6 +137,71 @@ TEST_CASE("sqlite store: a file that was replaced under us is opened anew") {
   CHECK(open_state_at("sqlite", dir.path())->read(kCtx, kSlot, kRecordKey).value() == "3");
 }
 
+TEST_CASE("sqlite store: an object on its way in keeps no record waiting, and a killed writer's parts go") {
+  const TempDir dir;
+  const auto open_blobs = [&] {
+    return find_store_kind("sqlite")
+        ->open_blobs(kCtx, url_in("sqlite", dir.path()), {dir.path(), "h"})
+        .value();
+  };
+  // Reads endlessly, and swaps a record between two pieces.
+  class BusySource final : public ByteSource {
+   public:
+    explicit BusySource(const std::string& where) : state_(open_state_at("sqlite", where)) {}
+    Result<std::size_t> read(std::span<char> buffer) override {
+      const OpContext soon = kCtx.with_timeout(Millis(2000));
+      const std::string next = std::to_string(++count);
+      ASCOPE_TRY_ASSIGN(const bool done, state_->swap(soon, kSlot, kRecordKey, last_, next));
+      CHECK(done);
+      last_ = next;
+      return count < 40 ? buffer.size() : std::size_t{0};
+    }
+    int count = 0;
+
+   private:
+    std::unique_ptr<StateStore> state_;
+    std::optional<std::string> last_;
+  };
+  const pid_t pid = ::fork();
+  REQUIRE(pid >= 0);
+  if (pid == 0) {
+    BusySource source(dir.path());
+    const auto done = open_blobs()->put(kCtx, "a/whole", source);
+    // A second one that dies in the middle, as by kill -9.
+    class DyingSource final : public ByteSource {
+     public:
+      Result<std::size_t> read(std::span<char> buffer) override {
+        if (++count_ > 3) {
+          ::_exit(7);
+        }
+        return buffer.size();
+      }
+      int count_ = 0;
+    } dying;
+    (void)open_blobs()->put(kCtx, "a/dead", dying);
+    ::_exit(done && done->has_value() ? 1 : 2);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(pid, &status, 0) == pid);
+  CHECK(WEXITSTATUS(status) == 7);
+  const auto count_of = [&](const char* what) {
+    SqliteDb db = opened(dir);
+    auto select = db.prepare(std::string("SELECT count(*) FROM ") + what).value();
+    REQUIRE(select.step().value());
+    return select.integer(0);
+  };
+  CHECK(count_of("ascope_blob_writers") == 1);
+  CHECK(count_of("ascope_blob_parts") > 39);
+  const auto blobs = open_blobs();
+  CHECK(blobs->stat(kCtx, "a/whole").value()->size_bytes == 39U << 20U);
+  ViewSource source("x");
+  CHECK(blobs->put(kCtx, "a/dead", source).value().has_value());
+  CHECK(count_of("ascope_blob_writers") == 0);
+  CHECK(count_of("ascope_blob_parts") == 40);
+  CHECK(blobs->remove(kCtx, "a/whole").has_value());
+  CHECK(count_of("ascope_blob_parts") == 1);
+}
+
 TEST_CASE("stores: unknown options are errors, and the list finds its kinds") {
   CHECK(find_store_kind("sqlite") != nullptr);
   CHECK(find_store_kind("nothing") == nullptr);
