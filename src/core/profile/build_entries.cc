@@ -100,8 +100,8 @@ void build_entries(const Layer& layer, Profile& profile, Problems& problems) {
     flatten(path, value->value, false, *value, placed);
   }
   // Parents come before what is below them, so that what a local_dir brings is never over a later entry.
-  std::stable_sort(placed.begin(), placed.end(),
-                   [](const Placed& a, const Placed& b) { return a.entry.path < b.entry.path; });
+  std::sort(placed.begin(), placed.end(),
+            [](const Placed& a, const Placed& b) { return a.entry.path < b.entry.path; });
   for (std::size_t i = 0; i < placed.size(); ++i) {
     const WorkspaceEntry& entry = placed[i].entry;
     for (std::size_t j = 0; j < i; ++j) {
