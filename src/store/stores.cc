@@ -7,12 +7,14 @@
 namespace ascope {
 
 extern const StoreKind kJsonStore;
+extern const StoreKind kLocalStore;
 extern const StoreKind kNoneStore;
 extern const StoreKind kSqliteStore;
 
 std::span<const StoreKind* const> store_kinds() {
   static constexpr std::array kKinds{
       &kNoneStore,
+      &kLocalStore,
       &kJsonStore,
       &kSqliteStore,
   };
