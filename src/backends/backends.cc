@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/backends.h"
+
+#include <array>
+
+namespace ascope {
+
+// To add a backend: its constant here, and its line in the list.
+extern const BackendKind kBubblewrapBackend;
+
+namespace {
+
+const std::array kKinds = {
+    &kBubblewrapBackend,
+};
+
+}  // namespace
+
+std::span<const BackendKind* const> backend_kinds() {
+  return kKinds;
+}
+
+const BackendKind* find_backend_kind(std::string_view name) {
+  for (const BackendKind* kind : kKinds) {
+    if (kind->name == name) {
+      return kind;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace ascope

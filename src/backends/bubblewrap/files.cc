@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+#include "backends/bubblewrap/layout.h"
+#include "backends/bubblewrap/sandbox.h"
+#include "backends/bubblewrap/starter.h"
+#include "core/base/file.h"
+#include "core/tree/stream.h"
+#include "core/tree/walker.h"
+#include "guest/applets.h"
+#include "guest/client.h"
+
+namespace ascope::bwrap {
+
+namespace {
+
+constexpr const char* kMark = guest::kRestoreMark;
+constexpr std::size_t kMaxMarkBytes = 64U << 10U;
+constexpr std::size_t kMaxReplyBytes = 256U << 20U;
+
+// `path` as seen from the folder `base`, both absolute; nullopt if it lies elsewhere.
+std::optional<std::string> relative_path(const std::string& path, const std::string& base) {
+  const std::string whole = absolute_path(path, "/");
+  const std::string folder = absolute_path(base, "/");
+  if (whole == folder) {
+    return std::string();
+  }
+  const std::string prefix = folder == "/" ? "/" : folder + "/";
+  if (whole.rfind(prefix, 0) != 0) {
+    return std::nullopt;
+  }
+  return whole.substr(prefix.size());
+}
+
+// An empty tree: none of the asked roots is there.
+class NoTree final : public TreeReader {
+ public:
+  Result<bool> next(TreeEntry&) override { return false; }
+  Result<std::optional<DataBlock>> read() override { return std::optional<DataBlock>(); }
+  [[nodiscard]] const std::vector<TreeNote>& notes() const override { return notes_; }
+
+ private:
+  std::vector<TreeNote> notes_;
+};
+
+class WalkedTree final : public TreeReader {
+ public:
+  explicit WalkedTree(std::unique_ptr<TreeWalker> walker) : walker_(std::move(walker)) {}
+  Result<bool> next(TreeEntry& entry) override { return walker_->next(entry); }
+  Result<std::optional<DataBlock>> read() override { return walker_->read(); }
+  [[nodiscard]] const std::vector<TreeNote>& notes() const override { return walker_->notes(); }
+
+ private:
+  std::unique_ptr<TreeWalker> walker_;
+};
+
+// Gives every entry to the sandbox's user, where the caller does not restore owners.
+class OwnedSource final : public TreeSource {
+ public:
+  explicit OwnedSource(TreeSource& inner) : inner_(inner) {}
+  Result<bool> next(TreeEntry& entry) override {
+    ASCOPE_TRY_ASSIGN(const bool more, inner_.next(entry));
+    entry.uid = kAgentId;
+    entry.gid = kAgentId;
+    return more;
+  }
+  Result<std::optional<DataBlock>> read() override { return inner_.read(); }
+
+ private:
+  TreeSource& inner_;
+};
+
+// One small file.
+class OneFile final : public TreeSource {
+ public:
+  OneFile(std::string path, std::string content) : path_(std::move(path)), content_(std::move(content)) {}
+  Result<bool> next(TreeEntry& entry) override {
+    if (given_) {
+      return false;
+    }
+    given_ = true;
+    entry = TreeEntry{};
+    entry.path = path_;
+    entry.mode = 0600;
+    entry.size_bytes = content_.size();
+    return true;
+  }
+  Result<std::optional<DataBlock>> read() override {
+    if (read_ || content_.empty()) {
+      return std::optional<DataBlock>();
+    }
+    read_ = true;
+    return std::optional<DataBlock>(DataBlock{0, content_});
+  }
+
+ private:
+  std::string path_;
+  std::string content_;
+  bool given_ = false;
+  bool read_ = false;
+};
+
+class HeldFreeze final : public Toolbox::Freeze {
+ public:
+  explicit HeldFreeze(UniqueFd connection) : connection_(std::move(connection)) {}
+
+ private:
+  UniqueFd connection_;  // its end thaws
+};
+
+class BwrapFiles final : public Toolbox {
+ public:
+  BwrapFiles(const Folder& folder, const Meta& meta) : folder_(folder), meta_(meta) {}
+
+  Result<TreeProbe> probe(const OpContext& ctx, const std::string& root) override;
+  Result<std::unique_ptr<TreeReader>> read_tree(const OpContext& ctx,
+                                                const TreeSelection& selection) override;
+  Result<ApplyReport> apply(const OpContext& ctx, const std::string& root, TreeSource& source,
+                            const ApplyOptions& options) override;
+  Result<void> set_mark(const OpContext& ctx, const std::string& root,
+                        const std::optional<std::string>& mark) override;
+  Result<std::unique_ptr<Freeze>> freeze(const OpContext& ctx) override;
+
+ private:
+  // The host folder that holds `path` inside, as an open folder and the path below it: the tree, or a mount.
+  Result<UniqueFd> base_of(const std::string& path, std::string& below) const;
+  [[nodiscard]] Result<std::vector<std::string>> covered() const;
+  Result<ApplyReport> apply_stopped(const OpContext& ctx, const std::string& root, TreeSource& source,
+                                    ApplyOptions options);
+  Result<ApplyReport> apply_running(const OpContext& ctx, UniqueFd connection, const std::string& root,
+                                    TreeSource& source, const ApplyOptions& options);
+
+  Result<void> unset_mark(const OpContext& ctx, const std::string& root);
+
+  const Folder& folder_;
+  const Meta& meta_;
+};
+
+Result<UniqueFd> BwrapFiles::base_of(const std::string& path, std::string& below) const {
+  for (const MountSpec& mount : meta_.mounts) {
+    if (const auto rest = relative_path(path, mount.path)) {
+      below = "/" + *rest;
+      return open_file(mount.host_path, O_RDONLY | O_DIRECTORY);
+    }
+  }
+  below = absolute_path(path, "/");
+  return folder_.open_root();
+}
+
+Result<TreeProbe> BwrapFiles::probe(const OpContext& ctx, const std::string& root) {
+  ASCOPE_TRY(ctx.check("looking at the sandbox's files"));
+  TreeProbe out;
+  std::string below;
+  auto base = base_of(root, below);
+  auto folder = base ? open_inside(base->get(), below) : std::move(base);
+  if (!folder) {
+    if (folder.error().kind == ErrorKind::not_found) {
+      return out;
+    }
+    return std::move(folder).error();
+  }
+  out.exists = true;
+  ASCOPE_TRY_ASSIGN(const auto names, list_dir("/proc/self/fd/" + std::to_string(folder->get())));
+  out.empty = names.empty();
+  const UniqueFd mark(
+      ::openat(folder->get(), kMark, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat info{};
+  if (!mark.is_open()) {
+    if (errno != ENOENT && errno != ELOOP && errno != ENXIO) {
+      return errno_error(std::string("reading '") + kMark + "'", errno);
+    }
+    out.marked = errno != ENOENT;
+    return out;
+  }
+  out.marked = true;
+  if (::fstat(mark.get(), &info) == 0 && S_ISREG(info.st_mode)) {
+    out.mark.resize(kMaxMarkBytes);
+    ASCOPE_TRY_ASSIGN(const std::size_t count, read_some(mark.get(), out.mark));
+    out.mark.resize(count);
+  }
+  return out;
+}
+
+Result<std::vector<std::string>> BwrapFiles::covered() const {
+  SandboxSettings settings;
+  const auto value = [this](const char* key, std::string& out) {
+    if (const auto found = meta_.settings.find(key); found != meta_.settings.end()) {
+      out = found->second;
+    }
+  };
+  value("rootfs", settings.rootfs);
+  value("network", settings.network);
+  ASCOPE_TRY_ASSIGN(const Layout layout, plan_layout(settings));
+  std::vector<std::string> out = covered_places(layout);
+  for (const MountSpec& mount : meta_.mounts) {
+    out.push_back(absolute_path(mount.path, "/"));
+  }
+  return out;
+}
+
+Result<std::unique_ptr<TreeReader>> BwrapFiles::read_tree(const OpContext& ctx,
+                                                          const TreeSelection& selection) {
+  ASCOPE_TRY(ctx.check("reading the sandbox's files"));
+  const std::string base = selection.relative_to.empty() ? "/" : selection.relative_to;
+  ASCOPE_TRY_ASSIGN(const UniqueFd tree, folder_.open_root());
+  auto root = open_inside(tree.get(), absolute_path(base, "/"));
+  if (!root && root.error().kind == ErrorKind::not_found) {
+    return std::unique_ptr<TreeReader>(std::make_unique<NoTree>());
+  }
+  if (!root) {
+    return std::move(root).error();
+  }
+  WalkOptions options;
+  options.exclude = selection.exclude;
+  for (const std::string& path : selection.roots) {
+    const auto relative = relative_path(path, base);
+    if (!relative) {
+      return make_error(ErrorKind::internal, "'" + path + "' is not below '" + base + "'");
+    }
+    auto there = open_inside(root->get(), "/" + *relative);
+    if (!there && there.error().kind == ErrorKind::not_found) {
+      continue;
+    }
+    if (!there && there.error().kind != ErrorKind::denied) {
+      return std::move(there).error();
+    }
+    options.start.push_back(*relative);
+  }
+  if (options.start.empty() && !selection.roots.empty()) {
+    return std::unique_ptr<TreeReader>(std::make_unique<NoTree>());
+  }
+  ASCOPE_TRY_ASSIGN(std::vector<std::string> skip, covered());
+  skip.insert(skip.end(), selection.skip.begin(), selection.skip.end());
+  for (const std::string& path : skip) {
+    if (const auto relative = relative_path(path, base); relative && !relative->empty()) {
+      options.skip_paths.push_back(*relative);
+    }
+  }
+  if (meta_.id_base) {
+    options.id_base = *meta_.id_base;
+  } else {
+    options.map_from_uid = ::geteuid();
+    options.map_to_uid = kAgentId;
+    options.map_from_gid = ::getegid();
+    options.map_to_gid = kAgentId;
+  }
+  ASCOPE_TRY_ASSIGN(std::unique_ptr<TreeWalker> walker,
+                    walk_tree(std::move(root).value(), std::move(options)));
+  return std::unique_ptr<TreeReader>(std::make_unique<WalkedTree>(std::move(walker)));
+}
+
+Result<ApplyReport> BwrapFiles::apply(const OpContext& ctx, const std::string& root, TreeSource& source,
+                                      const ApplyOptions& options) {
+  ApplyOptions own = options;
+  own.allow_devices = false;
+  const bool shares_folders = std::any_of(meta_.mounts.begin(), meta_.mounts.end(),
+                                          [](const MountSpec& mount) { return !mount.read_only; });
+  if (!meta_.id_base) {
+    own.set_owner = false;
+    own.own_uid = kAgentId;
+    own.own_gid = kAgentId;
+  }
+  own.allow_setid = options.allow_setid && meta_.id_base && !shares_folders;
+  auto connection = connect_guest(folder_);
+  if (connection) {
+    if (options.mode == ApplyMode::exact) {
+      return make_error(ErrorKind::unsupported, "files of a running sandbox cannot be replaced as a whole",
+                        "stop the sandbox first");
+    }
+    return apply_running(ctx, std::move(connection).value(), root, source, own);
+  }
+  if (connection.error().kind != ErrorKind::not_found) {
+    return std::move(connection).error();
+  }
+  // Nobody may start it while we write.
+  ASCOPE_TRY_ASSIGN(const UniqueFd lock, folder_.lock(ctx));
+  auto started = connect_guest(folder_);
+  if (started) {
+    return make_error(ErrorKind::conflict, "the sandbox was started by another command meanwhile");
+  }
+  return apply_stopped(ctx, root, source, std::move(own));
+}
+
+Result<ApplyReport> BwrapFiles::apply_stopped(const OpContext& ctx, const std::string& root,
+                                              TreeSource& source, ApplyOptions options) {
+  std::string below;
+  ASCOPE_TRY_ASSIGN(const UniqueFd base, base_of(root, below));
+  const auto owner = host_owner(meta_, kAgentId);
+  ASCOPE_TRY_ASSIGN(UniqueFd folder,
+                    options.dry_run ? open_inside(base.get(), below) : make_inside(base.get(), below, owner));
+  OwnedSource owned(source);
+  const bool restore_owners = options.set_owner;
+  options.set_owner = meta_.id_base.has_value();
+  options.id_base = meta_.id_base.value_or(0);
+  return apply_tree(ctx, std::move(folder), restore_owners ? source : owned, options);
+}
+
+Result<ApplyReport> BwrapFiles::apply_running(const OpContext& ctx, UniqueFd connection,
+                                              const std::string& root, TreeSource& source,
+                                              const ApplyOptions& options) {
+  if (options.before_change) {
+    ASCOPE_TRY(options.before_change());
+  }
+  ASCOPE_TRY_ASSIGN(Pipe feed, make_pipe());
+  Result<void> fed;
+  std::thread feeder([&source, &fed, out = std::move(feed.write_end)]() mutable {
+    sigset_t broken_pipe;
+    ::sigemptyset(&broken_pipe);
+    ::sigaddset(&broken_pipe, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
+    FdSink sink(out.get());
+    fed = write_tree_stream(source, sink);
+    out.reset();
+  });
+  ExecRequest request;
+  request.argv = guest::encode_unpack(absolute_path(root, "/"), options);
+  request.job = "unpack";
+  StringSink reply(kMaxReplyBytes);
+  auto outcome = guest::exec(ctx, std::move(connection), request, {feed.read_end.get(), &reply, nullptr, -1},
+                             {.applet = true, .as_root = options.set_owner && meta_.id_base.has_value()});
+  feed.read_end.reset();  // frees the feeder if the job ended early
+  feeder.join();
+  if (!outcome) {
+    return std::move(outcome).error();
+  }
+  const std::string bytes = reply.take();
+  if (bytes.empty()) {
+    return make_error(ErrorKind::incomplete, "the guest ended while it wrote the files below '" + root + "'");
+  }
+  auto report = guest::decode_reply(bytes);
+  if (!fed && (report || report.error().kind == ErrorKind::corrupt)) {
+    return std::move(fed).error();  // the reason why the guest saw a cut stream
+  }
+  return report;
+}
+
+Result<void> BwrapFiles::set_mark(const OpContext& ctx, const std::string& root,
+                                  const std::optional<std::string>& mark) {
+  if (mark) {
+    OneFile file(kMark, *mark);
+    ASCOPE_TRY(apply(ctx, root, file, {}));
+  } else {
+    ASCOPE_TRY(unset_mark(ctx, root));
+  }
+  std::string below;
+  ASCOPE_TRY_ASSIGN(const UniqueFd base, base_of(root, below));
+  if (::syncfs(base.get()) != 0) {
+    return errno_error("syncing the mark of a restore", errno);
+  }
+  return ok();
+}
+
+Result<void> BwrapFiles::unset_mark(const OpContext& ctx, const std::string& root) {
+  auto connection = connect_guest(folder_);
+  if (connection) {
+    ExecRequest request;
+    request.argv = {"unmark", absolute_path(root, "/")};
+    request.job = "unmark";
+    StringSink reply(kMaxReplyBytes);
+    ASCOPE_TRY(guest::exec(ctx, std::move(connection).value(), request, {-1, &reply, nullptr, -1},
+                           {.applet = true}));
+    ASCOPE_TRY(guest::decode_reply(reply.take()));
+    return ok();
+  }
+  if (connection.error().kind != ErrorKind::not_found) {
+    return std::move(connection).error();
+  }
+  std::string below;
+  ASCOPE_TRY_ASSIGN(const UniqueFd lock, folder_.lock(ctx));
+  ASCOPE_TRY_ASSIGN(const UniqueFd base, base_of(root, below));
+  auto folder = open_inside(base.get(), below);
+  if (!folder) {
+    return folder.error().kind == ErrorKind::not_found ? ok() : Result<void>(std::move(folder).error());
+  }
+  return guest::remove_mark(folder->get());
+}
+
+Result<std::unique_ptr<Toolbox::Freeze>> BwrapFiles::freeze(const OpContext& ctx) {
+  auto connection = connect_guest(folder_);
+  if (!connection) {
+    return connection.error().kind == ErrorKind::not_found ? Result<std::unique_ptr<Freeze>>(nullptr)
+                                                           : std::move(connection).error();
+  }
+  const auto frozen =
+      guest::call(ctx, connection->get(), 0, guest::FrameType::freeze, {}, guest::FrameType::done);
+  if (!frozen) {
+    // Somebody else freezes, or a process could not be stopped: the caller says so and goes on without.
+    return frozen.error().kind == ErrorKind::not_found ? Result<std::unique_ptr<Freeze>>(nullptr)
+                                                       : frozen.error();
+  }
+  return std::unique_ptr<Freeze>(std::make_unique<HeldFreeze>(std::move(connection).value()));
+}
+
+}  // namespace
+
+std::unique_ptr<Toolbox> make_toolbox(const Folder& folder, const Meta& meta) {
+  return std::make_unique<BwrapFiles>(folder, meta);
+}
+
+}  // namespace ascope::bwrap

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "guest/applets.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/fd.h"
+#include "core/tree/stream.h"
+
+namespace ascope::guest {
+
+namespace {
+
+// Opens `path`, making missing folders; symbolic links on the way are the sandbox's own business here.
+Result<UniqueFd> open_root(const std::string& path) {
+  for (std::size_t at = path.find('/', 1); path.size() > 1; at = path.find('/', at + 1)) {
+    const std::string part = path.substr(0, at);
+    if (::mkdir(part.c_str(), 0755) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES) {
+      return errno_error("making folder '" + part + "'", errno);
+    }
+    if (at == std::string::npos) {
+      break;
+    }
+  }
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.is_open()) {
+    return errno_error("opening folder '" + path + "'", errno);
+  }
+  return fd;
+}
+
+Result<ApplyReport> unpack(const std::vector<std::string>& argv) {
+  std::string root;
+  ApplyOptions options;
+  if (!decode_unpack(argv, root, options)) {
+    return make_error(ErrorKind::internal, "the guest was given unreadable options");
+  }
+  ASCOPE_TRY_ASSIGN(UniqueFd fd, open_root(root));
+  FdSource input{UniqueFd(0)};
+  std::vector<TreeNote> notes;
+  const auto source = read_tree_stream(input, &notes);
+  ASCOPE_TRY_ASSIGN(ApplyReport report, apply_tree(OpContext{}, std::move(fd), *source, options));
+  report.notes.insert(report.notes.end(), notes.begin(), notes.end());
+  return report;
+}
+
+Result<ApplyReport> unmark(const std::vector<std::string>& argv) {
+  if (argv.size() != 2) {
+    return make_error(ErrorKind::internal, "the guest was given unreadable options");
+  }
+  const UniqueFd root(::open(argv[1].c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!root.is_open()) {
+    return errno_error("opening folder '" + argv[1] + "'", errno);
+  }
+  ASCOPE_TRY(remove_mark(root.get()));
+  return ApplyReport{};
+}
+
+}  // namespace
+
+int run_applet(const std::vector<std::string>& argv) {
+  if (argv.empty() || (argv.front() != "unpack" && argv.front() != "unmark")) {
+    return 2;
+  }
+  const auto written = write_all(1, encode_reply(argv.front() == "unpack" ? unpack(argv) : unmark(argv)));
+  return written ? 0 : 1;
+}
+
+}  // namespace ascope::guest
