@@ -15,6 +15,8 @@ namespace ascope::bwrap {
 namespace {
 
 constexpr const char* kMount = "/sys/fs/cgroup";
+constexpr int kRemovalTries = 500;
+constexpr useconds_t kRemovalPauseMicros = 2000;
 constexpr int kPeriodMicros = 100000;  // of the processor quota, the kernel's own default
 
 bool put(const std::string& path, const std::string& text) {
@@ -118,8 +120,11 @@ Result<void> join_cgroup(const Cgroup& cgroup, pid_t pid) {
 }
 
 void remove_cgroup(const std::vector<std::string>& folders) {
+  // bwrap's own process ends a moment after the guest: until then the group is busy.
   for (const std::string& folder : folders) {
-    ::rmdir(folder.c_str());
+    for (int tries = 0; ::rmdir(folder.c_str()) != 0 && errno == EBUSY && tries < kRemovalTries; ++tries) {
+      ::usleep(kRemovalPauseMicros);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who tries what inside, and what stops it (each row of the threat table that concerns bubblewrap).
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -268,4 +269,28 @@ TEST_CASE("bombs do not keep the sandbox from being stopped") {
   const auto begin = std::chrono::steady_clock::now();
   CHECK_OK(sandbox.stop(OpContext{}, 1));
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(4));
+}
+
+TEST_CASE("a memory limit holds or is named, and its group goes with the sandbox") {
+  if (!have_bwrap()) {
+    return;
+  }
+  SandboxFixture fixture;
+  SandboxSettings settings;
+  settings.memory_bytes = 96ULL << 20U;
+  settings.cpus = 1.5;
+  Sandbox& sandbox = fixture.create(settings);
+  const auto info = sandbox.info(OpContext{}).value();
+  CHECK(python(sandbox, "x = bytearray(400 << 20)\nprint('had it')\n").find("had it") == std::string::npos);
+  // Version 2 ends the whole sandbox (memory.oom.group), version 1 and the limit of a process the command
+  // alone.
+  if (::access("/sys/fs/cgroup/cgroup.controllers", F_OK) != 0) {
+    CHECK(SandboxFixture::sh(sandbox, "echo alive").out == "alive\n");
+  }
+  const bool group = ::access(("/sys/fs/cgroup/memory/ascope-" + info.id).c_str(), F_OK) == 0;
+  if (::access("/sys/fs/cgroup/memory", F_OK) == 0) {
+    CHECK(group != (info.details.count("not_enforced") == 1));
+  }
+  CHECK_OK(sandbox.stop(OpContext{}, 1));
+  CHECK(::access(("/sys/fs/cgroup/memory/ascope-" + info.id).c_str(), F_OK) != 0);
 }
