@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/tree/apply_moves.h"
 #include "core/tree/apply_stage.h"
 #include "core/tree/beneath.h"
 #include "core/tree/prune.h"
@@ -221,6 +222,16 @@ Result<void> Applier::run_staged() {
     return errno_error("looking at the target folder", errno);
   }
   const bool exact = options_.mode == ApplyMode::exact;
+  if (!options_.remove.empty() || !options_.rename.empty()) {
+    if (exact) {
+      return make_error(ErrorKind::internal, "removals and moves are for an overlay only");
+    }
+    const Attempt in_folder = [this](const std::string& folder, std::string_view what,
+                                     const std::function<int()>& call) {
+      return attempt(folder, what, call);
+    };
+    ASCOPE_TRY(apply_moves(options_, state_.admission, folders_, in_folder, state_.report));
+  }
   Stager stager(state_);
   const auto take = [&](TreeEntry& entry) { return stager.take(entry, source_); };
   if (options_.dry_run) {

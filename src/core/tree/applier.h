@@ -34,9 +34,9 @@ struct ApplyOptions {
       false;  // keep setuid/setgid bits (only inside an id range of its own); else cleared and noted
   bool allow_devices = false;  // device nodes; else noted and left out
   // Done in this order before the first entry of the source is laid over (`overlay` only; below the root by
-  // folder descriptors, checked like entry paths). What is missing is passed over, so that a repeat is
-  // harmless.
-  std::vector<std::string> remove;  // files and links go; a folder only if it is empty; deepest path first
+  // folder descriptors, checked like entry paths); they stay done if the source fails later. What is missing
+  // is passed over, so that a repeat is harmless.
+  std::vector<std::string> remove;  // files and links go; a folder only if it is empty; in this order
   std::vector<std::pair<std::string, std::string>> rename;  // from, to; `to` there already: `conflict`
   bool dry_run = false;  // change nothing, only count and list what would be
   // `exact` over a living tree: called once after everything is staged and checked and before the first

@@ -18,6 +18,7 @@ class FolderCache {
   // -errno (ELOOP: a part of it is a link).
   int folder(std::string_view path);
   void clear();
+  [[nodiscard]] int root() const { return root_; }
 
  private:
   // Opens the folder of `path` that begins with `bytes` bytes of it, below the last one held. 0 or -errno.
