@@ -8,8 +8,6 @@ namespace ascope {
 
 namespace {
 
-constexpr std::size_t kMaxNameBytes = 255;
-
 class Decider {
  public:
   Decider(const HostTree& host, const ProjectionManifest& last, const WorkspaceView& workspace,
@@ -195,13 +193,6 @@ class Decider {
 };
 
 }  // namespace
-
-std::string aside_candidate(const std::string& path, std::size_t n) {
-  const auto slash = path.rfind('/');
-  const std::string parent = slash == std::string::npos ? "" : path.substr(0, slash + 1);
-  const std::string ending = n == 1 ? ".agent" : ".agent." + std::to_string(n);
-  return parent + path.substr(parent.size()).substr(0, kMaxNameBytes - ending.size()) + ending;
-}
 
 void decide_projection(const HostTree& host, const ProjectionManifest& last, const WorkspaceView& workspace,
                        bool keep_agent, ProjectionPlan& plan) {

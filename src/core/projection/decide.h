@@ -13,7 +13,4 @@ namespace ascope {
 void decide_projection(const HostTree& host, const ProjectionManifest& last, const WorkspaceView& workspace,
                        bool keep_agent, ProjectionPlan& plan);
 
-// The n-th name for what moves aside from `path`: NAME.agent, NAME.agent.2 …, cut to what a folder can hold.
-std::string aside_candidate(const std::string& path, std::size_t n);
-
 }  // namespace ascope

@@ -27,4 +27,8 @@ Result<StagedSkills> stage_skills(const OpContext& ctx, const std::vector<SkillS
 Result<void> fetch_git(const OpContext& ctx, const std::string& url, const std::string& ref,
                        const std::string& cache_dir, const std::string& folder, bool keep_git_dir);
 
+// The URL as it may be shown and stand on a command line: without user and password, but with the user of an
+// SSH URL.
+std::string git_url_without_credentials(const std::string& url);
+
 }  // namespace ascope

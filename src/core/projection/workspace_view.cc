@@ -9,41 +9,12 @@ namespace ascope {
 
 namespace {
 
+constexpr std::size_t kMaxNameBytes = 255;
 constexpr std::size_t kBatchPaths = 500;  // roots of one reading: bounds the request to the guest
 constexpr std::size_t kBatchBytes = 128U << 10U;
 
 std::string joined(const std::string& root, const std::string& path) {
   return root.ends_with('/') ? root + path : root + "/" + path;
-}
-
-// SHA-256 of the present file of `source`, holes as zeros.
-Result<std::string> hash_content(const OpContext& ctx, TreeSource& source, const TreeEntry& entry) {
-  static constexpr char kZeros[4096] = {};
-  Sha256 hash;
-  std::uint64_t position = 0;
-  const auto fill_to = [&](std::uint64_t end) {
-    while (position < end) {
-      const std::uint64_t count = std::min<std::uint64_t>(end - position, sizeof kZeros);
-      hash.update(std::string_view(kZeros, static_cast<std::size_t>(count)));
-      position += count;
-    }
-  };
-  while (true) {
-    ASCOPE_TRY(ctx.check("reading the workspace"));
-    ASCOPE_TRY_ASSIGN(const std::optional<DataBlock> block, source.read());
-    if (!block) {
-      break;
-    }
-    if (block->offset < position || block->offset > entry.size_bytes ||
-        block->bytes.size() > entry.size_bytes - block->offset) {
-      return make_error(ErrorKind::corrupt, "file '" + entry.path + "' came with blocks out of order");
-    }
-    fill_to(block->offset);
-    hash.update(block->bytes);
-    position += block->bytes.size();
-  }
-  fill_to(entry.size_bytes);
-  return hash.finish_hex();
 }
 
 class Viewer {
@@ -175,6 +146,71 @@ class Viewer {
 };
 
 }  // namespace
+
+Result<std::string> hash_content(const OpContext& ctx, TreeSource& source, const TreeEntry& entry) {
+  static constexpr char kZeros[4096] = {};
+  Sha256 hash;
+  std::uint64_t position = 0;
+  const auto fill_to = [&](std::uint64_t end) {
+    while (position < end) {
+      const std::uint64_t count = std::min<std::uint64_t>(end - position, sizeof kZeros);
+      hash.update(std::string_view(kZeros, static_cast<std::size_t>(count)));
+      position += count;
+    }
+  };
+  while (true) {
+    ASCOPE_TRY(ctx.check("reading the workspace"));
+    ASCOPE_TRY_ASSIGN(const std::optional<DataBlock> block, source.read());
+    if (!block) {
+      break;
+    }
+    if (block->offset < position || block->offset > entry.size_bytes ||
+        block->bytes.size() > entry.size_bytes - block->offset) {
+      return make_error(ErrorKind::corrupt, "file '" + entry.path + "' came with blocks out of order");
+    }
+    fill_to(block->offset);
+    hash.update(block->bytes);
+    position += block->bytes.size();
+  }
+  fill_to(entry.size_bytes);
+  return hash.finish_hex();
+}
+
+std::string aside_candidate(const std::string& path, std::size_t n) {
+  const auto slash = path.rfind('/');
+  const std::string parent = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+  const std::string ending = n == 1 ? ".agent" : ".agent." + std::to_string(n);
+  return parent + path.substr(parent.size()).substr(0, kMaxNameBytes - ending.size()) + ending;
+}
+
+Result<std::string> free_aside_name(const OpContext& ctx, Toolbox& files, const std::string& workspace_root,
+                                    const std::string& path) {
+  std::size_t first = 1;
+  while (true) {
+    TreeSelection selection;
+    selection.metadata_only = true;
+    selection.relative_to = workspace_root;
+    for (std::size_t n = first; n < first + 8; ++n) {
+      selection.roots.push_back(joined(workspace_root, aside_candidate(path, n)));
+    }
+    std::set<std::string> taken;
+    ASCOPE_TRY_ASSIGN(const auto reader, files.read_tree(ctx, selection));
+    TreeEntry entry;
+    while (true) {
+      ASCOPE_TRY_ASSIGN(const bool more, reader->next(entry));
+      if (!more) {
+        break;
+      }
+      taken.insert(entry.path);
+    }
+    for (std::size_t n = first; n < first + 8; ++n) {
+      if (std::string name = aside_candidate(path, n); !taken.contains(name)) {
+        return name;
+      }
+    }
+    first += 8;
+  }
+}
 
 Result<WorkspaceView> view_workspace(const OpContext& ctx, Toolbox& files, const std::string& workspace_root,
                                      const ConcernedPaths& concerned,

@@ -31,6 +31,14 @@ Result<WorkspaceView> view_workspace(const OpContext& ctx, Toolbox& files, const
                                      const ConcernedPaths& concerned,
                                      const std::vector<std::string>& excluded, StatCache& cache);
 
+// SHA-256 of the present file of `source`, holes as zeros.
+Result<std::string> hash_content(const OpContext& ctx, TreeSource& source, const TreeEntry& entry);
+// The n-th name for what moves aside from `path`: NAME.agent, NAME.agent.2 …, cut to what a folder can hold.
+std::string aside_candidate(const std::string& path, std::size_t n);
+// The first of them that is free in the workspace.
+Result<std::string> free_aside_name(const OpContext& ctx, Toolbox& files, const std::string& workspace_root,
+                                    const std::string& path);
+
 // The folders above `path`, top first: "a/b/c" → "a", "a/b".
 std::vector<std::string> parents_of(const std::string& path);
 // True if `path` is one of `places` or below one.
