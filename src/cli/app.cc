@@ -208,31 +208,36 @@ Result<Receipt> App::begin(std::string_view command, const SlotKey& slot) {
   return receipt;
 }
 
-void App::record(const SlotKey& slot, Receipt& receipt, const Error* failure) {
+void App::write_status(Receipt& receipt, const Error* failure) {
   if (failure != nullptr) {
     receipt.outcome = failure->kind == ErrorKind::refused ? "refused" : "failed";
     receipt.error_kind = to_string(failure->kind);
     receipt.error_message = failure->message;
     receipt.exit_code = exit_code(*failure);
   }
-  const Json json = receipt_json(receipt);
+  if (auto file = globals_.value("status-file")) {
+    status_written_ = true;
+    const std::string text = dump_json(receipt_json(receipt), 2) + "\n";
+    if (auto written = write_file_atomic(absolute_path(*file, cwd_), text, 0644); !written) {
+      out_.warn("--status-file: " + written.error().message);
+    }
+  }
+}
+
+void App::record(const SlotKey& slot, Receipt& receipt, const Error* failure) {
+  write_status(receipt, failure);
   const auto store = [&]() -> Result<void> {
     if (receipt.predicted) {
       return ok();
     }
     ASCOPE_TRY_ASSIGN(EngineServices * engine, services());
     ASCOPE_TRY_ASSIGN(ReceiptStore * receipts, engine->receipts());
-    return receipts->append(OpContext{}, slot.store_name(), dump_json(json));
+    OpContext ctx;
+    ctx.uninterruptible = true;
+    return receipts->append(ctx, slot.store_name(), dump_json(receipt_json(receipt)));
   };
   if (auto stored = store(); !stored) {
     out_.warn("the receipt could not be kept: " + stored.error().message);
-  }
-  if (auto file = globals_.value("status-file")) {
-    status_written_ = true;
-    if (auto written = write_file_atomic(absolute_path(*file, cwd_), dump_json(json, 2) + "\n", 0644);
-        !written) {
-      out_.warn("--status-file: " + written.error().message);
-    }
   }
 }
 

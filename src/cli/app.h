@@ -53,6 +53,8 @@ class App {
                      std::string_view text);
   // The same without printing, for exec and run.
   void record(const SlotKey& slot, Receipt& receipt, const Error* failure);
+  // Completes the receipt and writes it to --status-file, if there is one; keeps it nowhere else.
+  void write_status(Receipt& receipt, const Error* failure);
   // Writes an error that never became a receipt to --status-file. Nothing without that option or if one was
   // written.
   void write_status_error(const Error& error, int code);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <fcntl.h>
@@ -10,36 +9,13 @@
 #include "cli/app.h"
 #include "cli/command.h"
 #include "cli/exit_code.h"
+#include "cli/signals.h"
 #include "core/base/fd.h"
 #include "core/base/op_context.h"
 
 namespace {
 
 using namespace ascope;  // NOLINT(google-build-using-namespace)
-
-// First INT or TERM: remembered, and the operation ends at its next check. A second ends all at once.
-void on_signal(int number) {
-  int expected = 0;
-  if (!interrupt_signal.compare_exchange_strong(expected, number)) {
-    ::signal(number, SIG_DFL);
-    ::raise(number);
-  }
-}
-
-void set_signals() {
-  struct sigaction action{};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = 0;  // no SA_RESTART: blocking calls end with EINTR
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction before{};
-    ::sigaction(number, nullptr, &before);
-    if (before.sa_handler != SIG_IGN) {  // nohup keeps HUP ignored
-      ::sigaction(number, &action, nullptr);
-    }
-  }
-  ::signal(SIGPIPE, SIG_IGN);
-}
 
 // Descriptors 0, 1 and 2 must be open: a file of ours must never land there.
 void open_standard_streams() {
@@ -116,7 +92,7 @@ int run(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   open_standard_streams();
-  set_signals();
+  install_signal_handlers();
   try {
     return run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
   } catch (const std::exception& e) {

@@ -13,6 +13,8 @@ extern const Command kCreateCommand;
 extern const Command kStartCommand;
 extern const Command kExecCommand;
 extern const Command kSnapshotCommand;
+extern const Command kRestoreCommand;
+extern const Command kUndoCommand;
 extern const Command kStopCommand;
 extern const Command kRmCommand;
 extern const Command kLsCommand;
@@ -33,14 +35,16 @@ extern const Command kProfileTrustCommand;
 extern const Command kCompletionCommand;
 extern const Command kDumpCommand;
 
+// clang-format off: one a line, so that two additions never meet
 std::span<const Command* const> commands() {
-  // clang-format off
   static const std::array kCommands{
       &kRunCommand,
       &kCreateCommand,
       &kStartCommand,
       &kExecCommand,
       &kSnapshotCommand,
+      &kRestoreCommand,
+      &kUndoCommand,
       &kStopCommand,
       &kRmCommand,
       &kLsCommand,
@@ -61,9 +65,9 @@ std::span<const Command* const> commands() {
       &kCompletionCommand,
       &kDumpCommand,
   };
-  // clang-format on
   return kCommands;
 }
+// clang-format on
 
 std::span<const OptionSpec> global_options() {
   static constexpr std::array kOptions{

@@ -59,6 +59,12 @@ struct RunOptions {
   ExecRequest request;
   std::string release;  // "" = the profile's
   std::string tag;
+  // Sends a signal to the command (the CLI writes it to streams.events): when the lease is lost. May be
+  // empty.
+  std::function<void(int signal)> send_signal;
+  // Called with true just before the command starts and with false when it has ended: whose signals are. May
+  // be empty.
+  std::function<void(bool running)> on_exec;
 };
 Result<ExecOutcome> run_in_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
                                 const RunOptions& options, const ExecStreams& streams, Receipt& receipt);
@@ -81,6 +87,11 @@ struct RemoveOptions {
 };
 Result<void> remove_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
                          const RemoveOptions& options, Receipt& receipt);
+
+// What create, snapshot, stop, rm or purge would do, in receipt.why; changes nothing. `not_found` as the
+// command itself.
+Result<void> preview_command(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
+                             std::string_view command, Receipt& receipt);
 
 // `target` is where it goes, `source` whose history `snapshot` is looked up in (the same slot, or a fork).
 struct RestoreOptions {

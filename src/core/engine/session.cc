@@ -181,14 +181,27 @@ Result<std::unique_ptr<SlotSession>> SlotSession::open(EngineServices& services,
       };
       ASCOPE_TRY_ASSIGN(grant, session->keeper_store_->acquire(ctx, request));
     }
+    ASCOPE_TRY_ASSIGN(session->view_, read_slot(services, ctx, slot));
+    const std::uint64_t seen = session->view_.record.meta ? session->view_.record.meta->fence : 0;
+    if (grant.fence <= seen && !session->joined_) {
+      // A lease store that lost its count is lifted to what the slot has seen (protocols 2.1).
+      ASCOPE_TRY_ASSIGN(grant.fence, session->keeper_store_->raise(ctx, grant, seen));
+    }
     session->fence_ = grant.fence;
     session->keeper_ = std::make_unique<LeaseKeeper>(*session->keeper_store_, grant, *ctx.clock,
                                                      profile.max_hold.value_or(Millis(0)), options.on_lost);
+  } else {
+    ASCOPE_TRY_ASSIGN(session->view_, read_slot(services, ctx, slot));
   }
   receipt.lock_wait = ctx.clock->boottime() - begin;
   receipt.fence = session->fence_;
-  ASCOPE_TRY_ASSIGN(session->view_, read_slot(services, ctx, slot));
   return session;
+}
+
+void SlotSession::use_view(SlotView view) {
+  view.record.bytes = view_.record.bytes;
+  present_kind_ = view_.record.kind;
+  view_ = std::move(view);
 }
 
 Result<void> SlotSession::check() const {
@@ -234,16 +247,13 @@ Result<void> SlotSession::claim(const OpContext& ctx, Receipt& receipt) {
   const std::uint64_t seen = record.meta ? record.meta->fence : 0;
   if (!keeper_) {
     fence_ = seen + 1;  // lock.store none: order by the record's own compare-and-swap alone
-  } else if (fence_ <= seen && !joined_) {
-    auto raised = keeper_store_->raise(ctx, keeper_->grant(), seen);
-    ASCOPE_TRY_ASSIGN(fence_, std::move(raised));
-  } else if (joined_ && fence_ < seen) {
+  } else if (fence_ < seen || (fence_ == seen && !joined_)) {
     return make_error(ErrorKind::conflict, fmt::format("a later holder has claimed {}", slot_.written()),
-                      "take the lock anew");
+                      "run the command again");
   }
   receipt.claimed_over = seen;
   receipt.fence = fence_;
-  if (record.kind == RecordClass::absent) {
+  if (present_kind_.value_or(record.kind) == RecordClass::absent) {
     return ok();  // the first commit creates the record, and only if it is still absent
   }
   SlotMeta meta = record.meta.value_or(SlotMeta{});
@@ -287,6 +297,7 @@ Result<void> SlotSession::swap_record(const OpContext& ctx, const std::string& d
     }
   }
   view_.record = parse_record(bytes);
+  present_kind_.reset();
   receipt.rev = meta.rev;
   return ok();
 }

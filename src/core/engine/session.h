@@ -45,6 +45,9 @@ class SlotSession {
   ~SlotSession();
 
   [[nodiscard]] const SlotRecord& record() const { return view_.record; }
+  [[nodiscard]] const SlotView& view() const { return view_; }
+  // For `--from-state`: what was read is replaced by what the user gave; the compare token stays.
+  void use_view(SlotView view);
   [[nodiscard]] Aux& aux() { return view_.aux; }
   [[nodiscard]] bool aux_lost() const { return view_.aux_lost; }
   [[nodiscard]] std::uint64_t fence() const { return fence_; }
@@ -80,6 +83,7 @@ class SlotSession {
   EngineServices& services_;
   SlotKey slot_;
   SlotView view_;
+  std::optional<RecordClass> present_kind_;  // what really stands in the store, after use_view()
   std::string lock_path_;
   std::optional<LocalLock> lock_;
   std::unique_ptr<LeaseStore> keeper_store_;

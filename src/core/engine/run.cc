@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "core/base/log.h"
+#include "core/engine/finish.h"
+#include "core/engine/save.h"
+#include "core/engine/start.h"
+
+namespace ascope {
+
+namespace {
+
+Json exec_json(const ExecOutcome& outcome) {
+  std::string end;
+  switch (outcome.end) {
+    case ExecEnd::exited:
+      end = "exited";
+      break;
+    case ExecEnd::signaled:
+      end = "signaled";
+      break;
+    case ExecEnd::timed_out:
+      end = "timed_out";
+      break;
+    case ExecEnd::not_found:
+      end = "not_found";
+      break;
+    case ExecEnd::not_executable:
+      end = "not_executable";
+      break;
+    case ExecEnd::sandbox_ended:
+      end = "sandbox_ended";
+      break;
+  }
+  return Json{{"exit_code", outcome.exit_code()},
+              {"end", end},
+              {"signal", outcome.signal},
+              {"killed", outcome.killed},
+              {"duration_ms", outcome.duration.count()}};
+}
+
+// Marks that a command is about to run in a tree that was clean. One swap that demands the fence it read: a
+// later holder makes it fail, and then this exec is too late (protocols 1.2).
+Result<void> mark_dirty(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
+                        const SlotView& view) {
+  SlotMeta meta = *view.record.meta;
+  if (!meta.live->clean) {
+    return ok();
+  }
+  meta.rev += 1;
+  meta.live->clean = false;
+  meta.live->since = format_time(ctx.clock->wall());
+  const std::string bytes = build_record(view.record.document_text, false, meta);
+  ASCOPE_TRY_ASSIGN(StateStore * state, services.state());
+  ASCOPE_TRY_ASSIGN(const bool swapped,
+                    state->swap(ctx, slot.store_name(), kRecordKey, view.record.bytes, bytes));
+  if (swapped) {
+    return ok();
+  }
+  // Another exec may have set the same mark at the same moment; that one serves us too.
+  ASCOPE_TRY_ASSIGN(const SlotView now, read_slot(services, ctx, slot));
+  if (now.record.kind == RecordClass::ours && now.record.meta->live &&
+      now.record.meta->live->tree == meta.live->tree && now.record.meta->fence == meta.fence &&
+      !now.record.meta->live->clean) {
+    return ok();
+  }
+  return make_error(ErrorKind::conflict,
+                    fmt::format("the state of {} changed at this very moment", slot.written()),
+                    "run the command again");
+}
+
+Error not_running(const SlotKey& slot, std::string_view what) {
+  return make_error(ErrorKind::not_found, fmt::format("{}: {}", slot.written(), what),
+                    fmt::format("'ascope-sandbox start {}' brings it up; 'run' does both", slot.written()));
+}
+
+}  // namespace
+
+Result<AttachedSlot> attach_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
+                                 const SlotView& view) {
+  const SlotRecord& record = view.record;
+  if (record.kind == RecordClass::corrupt || record.kind == RecordClass::newer) {
+    return make_error(record.kind == RecordClass::corrupt ? ErrorKind::corrupt : ErrorKind::unsupported,
+                      fmt::format("the state of {} cannot be used: {}", slot.written(), record.problem),
+                      fmt::format("'ascope-sandbox show {}' tells more", slot.written()));
+  }
+  if (record.kind == RecordClass::absent || record.kind == RecordClass::tombstone) {
+    return not_running(slot, "there is no such slot");
+  }
+  std::string id = external_id(view, StartOptions{});
+  const bool external = !id.empty();
+  if (!external) {
+    if (record.kind != RecordClass::ours || !record.meta->live) {
+      return not_running(slot, "it has no sandbox");
+    }
+    ASCOPE_TRY_ASSIGN(const HostFacts host, services.host());
+    const LiveMark& live = *record.meta->live;
+    if (live.backend != services.backend_kind().name) {
+      return not_running(slot, fmt::format("its sandbox is of backend '{}'", live.backend));
+    }
+    if (live.bound && *live.bound != host.id) {
+      return not_running(slot, fmt::format("its sandbox is on host {}", *live.bound));
+    }
+    id = live.sandbox.value_or("");
+  }
+  ASCOPE_TRY_ASSIGN(Backend * backend, services.backend());
+  auto sandbox = backend->attach(ctx, id);
+  if (!sandbox) {
+    if (sandbox.error().kind == ErrorKind::not_found) {
+      return not_running(slot, fmt::format("sandbox '{}' is gone", id));
+    }
+    return std::move(sandbox).error();
+  }
+  AttachedSlot out;
+  ASCOPE_TRY_ASSIGN(out.info, (*sandbox)->info(ctx));
+  if (!external && out.info.slot != slot.store_name()) {
+    return not_running(slot, fmt::format("sandbox '{}' belongs to another slot", id));
+  }
+  out.sandbox = std::move(*sandbox);
+  out.external = external;
+  return out;
+}
+
+Result<ExecOutcome> exec_in_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
+                                 const ExecOptions& options, const ExecStreams& streams, Receipt& receipt) {
+  SessionOptions session_options;
+  session_options.local = options.locked ? LockMode::commit : LockMode::shared;
+  session_options.lease = options.locked;
+  session_options.wait = options.lock.wait;
+  session_options.lease_token = options.lock.lease_token;
+  ASCOPE_TRY_ASSIGN(auto session, SlotSession::open(services, ctx, slot, session_options, receipt));
+  // The sandbox may end by its idle timeout between the look and the command; once more through `start` is
+  // enough then.
+  for (int attempt = 0;; ++attempt) {
+    ASCOPE_TRY_ASSIGN(const SlotView view, read_slot(services, ctx, slot));
+    ASCOPE_TRY_ASSIGN(AttachedSlot attached, attach_slot(services, ctx, slot, view));
+    if (attached.info.phase != SandboxPhase::running) {
+      return not_running(slot, fmt::format("its sandbox is {}", to_string(attached.info.phase)));
+    }
+    receipt.sandbox = attached.info.id;
+    receipt.tree = attached.info.tree;
+    if (!attached.external) {
+      ASCOPE_TRY(mark_dirty(services, ctx, slot, view));
+    }
+    PhaseTimer timer(receipt, "exec", *ctx.clock);
+    auto outcome = attached.sandbox->exec(ctx, options.request, streams);
+    if (outcome) {
+      receipt.exec = exec_json(*outcome);
+      ASCOPE_TRY(session->close(ctx));
+      return outcome;
+    }
+    if (outcome.error().kind != ErrorKind::not_found || attempt > 0) {
+      return std::move(outcome).error();
+    }
+    ASCOPE_TRY(session->close(ctx));
+    Receipt started = receipt;
+    ASCOPE_TRY(start_slot(services, ctx, slot, StartOptions{options.lock, {Branch::a}, true, false, {}, {}},
+                          started));
+    ASCOPE_TRY_ASSIGN(session, SlotSession::open(services, ctx, slot, session_options, receipt));
+  }
+}
+
+Result<ExecOutcome> run_in_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
+                                const RunOptions& options, const ExecStreams& streams, Receipt& receipt) {
+  SessionOptions session_options;
+  session_options.wait = options.start.lock.wait;
+  session_options.lease_token = options.start.lock.lease_token;
+  session_options.on_lost = [&options] {
+    if (options.send_signal) {
+      options.send_signal(SIGTERM);
+    }
+  };
+  ASCOPE_TRY_ASSIGN(auto session, SlotSession::open(services, ctx, slot, session_options, receipt));
+  ASCOPE_TRY_ASSIGN(StartedSlot started,
+                    start_under_session(services, ctx, slot, *session, options.start, true, receipt));
+  ASCOPE_TRY(session->relock(ctx, LockMode::commit));
+  // From here on a signal is the command's; what follows it is done all the same.
+  OpContext after = ctx;
+  after.uninterruptible = true;
+  const auto say_running = [&](bool running) {
+    if (options.on_exec) {
+      options.on_exec(running);
+    }
+  };
+  ASCOPE_TRY(ctx.check("starting the command"));
+  say_running(true);
+  auto outcome = [&] {
+    PhaseTimer timer(receipt, "exec", *ctx.clock);
+    return started.sandbox->exec(after, options.request, streams);
+  }();
+  say_running(false);
+  if (outcome) {
+    receipt.exec = exec_json(*outcome);
+  }
+  if (auto held = session->check(); !held) {
+    return std::move(held).error().with_hint(
+        fmt::format("nothing was written to the slot; the work is kept in sandbox '{}'", started.info.id));
+  }
+  if (!outcome) {
+    return std::move(outcome).error();
+  }
+  ASCOPE_TRY_ASSIGN(started.info, started.sandbox->info(after));
+  AttachedSlot attached{std::move(started.sandbox), std::move(started.info), started.external};
+  FinishOptions finish;
+  finish.kind = "run";
+  finish.tag = options.tag;
+  finish.release = options.release.empty() ? services.profile().release : options.release;
+  ASCOPE_TRY(finish_call(services, after, *session, attached, finish, receipt));
+  ASCOPE_TRY(session->close(after));
+  return outcome;
+}
+
+}  // namespace ascope

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/save.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/base/random.h"
+#include "core/engine/entries.h"
+
+namespace ascope {
+
+namespace {
+
+// Reports how far a tree has been read.
+class MeteredSource final : public TreeSource {
+ public:
+  MeteredSource(EngineServices& services, std::unique_ptr<TreeReader> inner)
+      : services_(services), inner_(std::move(inner)) {}
+  Result<bool> next(TreeEntry& entry) override { return inner_->next(entry); }
+  Result<std::optional<DataBlock>> read() override {
+    auto block = inner_->read();
+    if (block && *block) {
+      bytes_ += (*block)->bytes.size();
+      services_.progress("Saving", bytes_, 0);
+    }
+    return block;
+  }
+  [[nodiscard]] const std::vector<TreeNote>& notes() const { return inner_->notes(); }
+
+ private:
+  EngineServices& services_;
+  std::unique_ptr<TreeReader> inner_;
+  std::uint64_t bytes_ = 0;
+};
+
+// What besides the workspace root is saved: all of the tree, or the profile's list; absolute paths.
+TreeSelection other_roots(const Profile& profile) {
+  TreeSelection selection;
+  selection.relative_to = "/";
+  selection.exclude = profile.exclude;
+  const std::string& root = profile.workspace_root;
+  if (profile.persist_all) {
+    selection.roots = {"/"};
+    selection.skip = {root};
+    return selection;
+  }
+  for (const auto& path : profile.persist) {
+    const bool inside = path == root || path.starts_with(root + "/");
+    if (!inside) {
+      selection.roots.push_back(path);
+      selection.skip = {root};
+    }
+  }
+  return selection;
+}
+
+void keep_notes(Receipt& receipt, HistoryItem& item, const std::vector<TreeNote>& notes) {
+  constexpr std::size_t kMax = 100;
+  for (std::size_t i = 0; i < notes.size() && i < kMax; ++i) {
+    receipt.notes.push_back(notes[i]);
+    item.notes.push_back(Json{{"path", bytes_json(notes[i].path)}, {"what", bytes_json(notes[i].what)}});
+  }
+  if (notes.size() > kMax) {
+    receipt.notes.push_back({"", fmt::format("and {} more", notes.size() - kMax)});
+  }
+}
+
+}  // namespace
+
+const HistoryItem* find_item(const Aux& aux, std::string_view snapshot) {
+  const auto it = std::find_if(aux.history.begin(), aux.history.end(),
+                               [&](const HistoryItem& item) { return item.snapshot == snapshot; });
+  return it == aux.history.end() ? nullptr : &*it;
+}
+
+Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, SlotSession& session,
+                            Sandbox& sandbox, const ResourceInfo& info, const HistoryItem* parent,
+                            std::string_view kind, Receipt& receipt) {
+  PhaseTimer timer(receipt, "snapshot", *ctx.clock);
+  const Profile& profile = services.profile();
+  ASCOPE_TRY_ASSIGN(Repository * repository, services.repository());
+  ASCOPE_TRY_ASSIGN(const TreeProbe probe, sandbox.files().probe(ctx, profile.workspace_root));
+  if (!probe.exists) {
+    return make_error(
+        ErrorKind::not_found,
+        fmt::format("workspace root '{}' does not exist in the sandbox", profile.workspace_root),
+        "'ascope-sandbox start' puts the last snapshot back");
+  }
+  if (probe.marked) {
+    return make_error(ErrorKind::incomplete, "a restore was not finished in this workspace",
+                      "'ascope-sandbox start' finishes it");
+  }
+  std::unique_ptr<Toolbox::Freeze> freeze;
+  const Millis frozen_at = ctx.clock->boottime();
+  if (profile.freeze != "never") {
+    ASCOPE_TRY_ASSIGN(freeze, sandbox.files().freeze(ctx));
+  }
+  TreeSelection workspace;
+  workspace.roots = {profile.workspace_root};
+  workspace.relative_to = profile.workspace_root;
+  workspace.exclude = profile.exclude;
+  for (const auto& path : excluded_entry_paths(profile)) {
+    workspace.skip.push_back(profile.workspace_root + "/" + path);
+  }
+  ASCOPE_TRY_ASSIGN(auto workspace_reader, sandbox.files().read_tree(ctx, workspace));
+  MeteredSource workspace_source(services, std::move(workspace_reader));
+  std::unique_ptr<MeteredSource> roots_source;
+  if (const TreeSelection roots = other_roots(profile); !roots.roots.empty()) {
+    ASCOPE_TRY_ASSIGN(auto roots_reader, sandbox.files().read_tree(ctx, roots));
+    roots_source = std::make_unique<MeteredSource>(services, std::move(roots_reader));
+  }
+  SaveRequest request;
+  request.id = random_uuid();
+  request.workspace = &workspace_source;
+  request.roots = roots_source.get();
+  request.parent = parent;
+  ASCOPE_TRY(services.step("before-objects"));
+  auto saved = repository->save(ctx, request);
+  if (freeze) {
+    freeze.reset();
+    receipt.frozen = ctx.clock->boottime() - frozen_at;
+  }
+  if (!saved) {
+    return std::move(saved).error().within("saving the workspace");
+  }
+  ASCOPE_TRY(services.step("after-objects"));
+  SavedTree out{saved->changed, std::move(saved->item)};
+  if (out.changed) {
+    ASCOPE_TRY_ASSIGN(const HostFacts host, services.host());
+    out.item.time = format_time(ctx.clock->wall());
+    out.item.kind = kind;
+    out.item.parent = parent == nullptr ? "" : parent->snapshot;
+    out.item.rev = session.record().meta ? session.record().meta->rev + 1 : 1;
+    out.item.fence = session.fence();
+    out.item.host = host.name;
+    out.item.tree = info.tree;
+    keep_notes(receipt, out.item, workspace_source.notes());
+    if (roots_source) {
+      keep_notes(receipt, out.item, roots_source->notes());
+    }
+  }
+  return out;
+}
+
+HeadRef head_ref(const EngineServices& services, const HistoryItem& item) {
+  return {item.snapshot,
+          item.format,
+          item.object,
+          item.size_bytes,
+          item.sha256,
+          item.version,
+          services.profile().snapshot_store};
+}
+
+Result<LiveMark> live_mark(EngineServices& services, const OpContext& ctx, const ResourceInfo& info,
+                           bool clean) {
+  LiveMark live;
+  live.backend = services.backend_kind().name;
+  if (services.backend_kind().host_bound) {
+    ASCOPE_TRY_ASSIGN(const HostFacts host, services.host());
+    live.bound = host.id;
+  }
+  live.tree = info.tree;
+  live.sandbox = info.id;
+  live.since = format_time(ctx.clock->wall());
+  live.clean = clean;
+  return live;
+}
+
+Result<std::string> slot_document(EngineServices& services, const SlotRecord& present,
+                                  const ResourceInfo* info, const std::string& snapshot_id, bool owned,
+                                  const std::string& projection_hash) {
+  const Profile& profile = services.profile();
+  std::string session_id;
+  if (present.document.is_object()) {
+    if (auto id = get_optional_string(present.document, "sessionId"); id && *id) {
+      session_id = **id;
+    }
+  }
+  if (session_id.empty()) {
+    session_id = random_uuid();
+  }
+  Json snapshot{{"type", "noop"}, {"id", "noop"}};
+  if (!snapshot_id.empty()) {
+    // AgentScope's form: "local" carries its folder, everything else is "remote" (reference 3.8). The folder
+    // is shown, never obeyed, by us; a Java agent on the same machine reads it.
+    snapshot = Json{{"type", "remote"}, {"id", snapshot_id}};
+    ASCOPE_TRY_ASSIGN(const StoreUrl url, parse_store_url(profile.snapshot_store));
+    if (url.scheme == "local") {
+      const std::string folder = url.path.empty() ? services.state_dir() + "/snapshots" : url.path;
+      snapshot = Json{{"type", "local"}, {"basePath", folder}, {"id", snapshot_id}};
+    }
+  }
+  Json fields = Json::object();
+  fields["sandboxId"] = info == nullptr ? Json(nullptr) : Json(info->id);
+  fields["workspaceRoot"] = profile.workspace_root;
+  fields["sandboxOwned"] = owned;
+  fields["rootfs"] = profile.settings.rootfs;
+  fields["network"] = profile.settings.network;
+  Json document =
+      make_document(services.backend_kind().name, session_id, fields, snapshot, manifest_document(profile));
+  document["workspaceProjectionHash"] = projection_hash.empty() ? Json(nullptr) : Json(projection_hash);
+  document["workspaceRootReady"] = info != nullptr;
+  ASCOPE_TRY(check_document(document));
+  return dump_json(document);
+}
+
+}  // namespace ascope

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saving a sandbox's tree as a snapshot, and the parts of a record that follow from it. Shared by run,
+// snapshot, stop, rm, start (stranded work) and restore (safety).
+#pragma once
+
+#include <string>
+
+#include "core/engine/services.h"
+#include "core/engine/session.h"
+#include "core/receipt.h"
+
+namespace ascope {
+
+struct SavedTree {
+  bool changed = true;  // false: equal to `parent`, nothing was written
+  HistoryItem item;     // complete: kind, time, parent, rev, fence, host, tree filled in
+};
+
+// Saves the workspace (and what else the profile persists) of `sandbox`, frozen where it runs. Not committed:
+// the caller puts the item into the history and commits. `not_found` if the workspace root is missing (never
+// an empty archive over a good one). On failure nothing is left in the store. `parent` may be null.
+Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, SlotSession& session,
+                            Sandbox& sandbox, const ResourceInfo& info, const HistoryItem* parent,
+                            std::string_view kind, Receipt& receipt);
+
+// The record's head for an item.
+HeadRef head_ref(const EngineServices& services, const HistoryItem& item);
+
+// The live mark for a sandbox.
+Result<LiveMark> live_mark(EngineServices& services, const OpContext& ctx, const ResourceInfo& info,
+                           bool clean);
+
+// AgentScope's document for the slot as the profile and the sandbox say now. `session_id` of the present
+// document is kept; `snapshot_id` "" = none. `owned` false: external.
+Result<std::string> slot_document(EngineServices& services, const SlotRecord& present,
+                                  const ResourceInfo* info, const std::string& snapshot_id, bool owned,
+                                  const std::string& projection_hash);
+
+// The newest history item that is a commit of the slot (not stranded, not safety), or null.
+const HistoryItem* find_item(const Aux& aux, std::string_view snapshot);
+
+}  // namespace ascope
