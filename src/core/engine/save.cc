@@ -115,6 +115,7 @@ Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, Slot
   request.workspace = &workspace_source;
   request.roots = roots_source.get();
   request.parent = parent;
+  ASCOPE_TRY(session.note_pending(request.id));
   ASCOPE_TRY(services.step("before-objects"));
   auto saved = repository->save(ctx, request);
   if (freeze) {

@@ -10,7 +10,7 @@
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/random.h"
-#include "core/lease/join_lease.h"
+#include "core/lease/holder.h"
 
 namespace ascope {
 
@@ -208,6 +208,17 @@ Result<void> SlotSession::check() const {
   return keeper_ ? keeper_->check() : ok();
 }
 
+std::string pending_folder(const EngineServices& services) {
+  return services.state_dir() + "/pending";
+}
+
+Result<void> SlotSession::note_pending(const std::string& snapshot) {
+  ASCOPE_TRY(make_dirs(pending_folder(services_)));
+  ASCOPE_TRY(create_file(pending_folder(services_) + "/" + snapshot, slot_.written()));
+  pending_.push_back(snapshot);
+  return ok();
+}
+
 Result<void> SlotSession::relock(const OpContext& ctx, LockMode mode) {
   if (lock_ && lock_->mode() == mode) {
     return ok();
@@ -330,6 +341,9 @@ Result<void> SlotSession::commit(const OpContext& ctx, const Change& change, Rec
   ASCOPE_TRY(services_.step("before-commit"));
   ASCOPE_TRY(swap_record(ctx, change.document, change.deleted, meta, receipt));
   ASCOPE_TRY(services_.step("after-commit"));
+  for (const auto& snapshot : std::exchange(pending_, {})) {
+    ASCOPE_TRY(remove_file(pending_folder(services_) + "/" + snapshot));
+  }
   return remove_old_aux(ctx, *state);
 }
 

@@ -32,6 +32,9 @@ struct SlotView {
 };
 Result<SlotView> read_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot);
 
+// Where a small file of ours names the objects of a save before they are put (SlotSession::note_pending).
+std::string pending_folder(const EngineServices& services);
+
 // Identifies this whole state store; made on first use (protocols 3.1).
 Result<std::string> store_realm(EngineServices& services, const OpContext& ctx);
 
@@ -53,6 +56,9 @@ class SlotSession {
   [[nodiscard]] std::uint64_t fence() const { return fence_; }
   // The lease still holds (always true without one).
   [[nodiscard]] Result<void> check() const;
+  // Says, before objects are put, that they belong to an uncommitted snapshot of this slot, so that gc finds those of a
+  // save that was killed and never takes another program's object for garbage. The next commit forgets it.
+  Result<void> note_pending(const std::string& snapshot);
   // Takes or swaps the local lock for another mode.
   Result<void> relock(const OpContext& ctx, LockMode mode);
 
@@ -84,6 +90,7 @@ class SlotSession {
   SlotKey slot_;
   SlotView view_;
   std::optional<RecordClass> present_kind_;  // what really stands in the store, after use_view()
+  std::vector<std::string> pending_;
   std::string lock_path_;
   std::optional<LocalLock> lock_;
   std::unique_ptr<LeaseStore> keeper_store_;

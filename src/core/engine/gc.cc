@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/gc.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/base/file.h"
+#include "core/engine/finish.h"
+#include "core/engine/save.h"
+
+namespace ascope {
+
+namespace {
+
+Result<void> forget_pending(EngineServices& services, const std::string& snapshot) {
+  return remove_file(pending_folder(services) + "/" + snapshot);
+}
+
+// One pass over one slot.
+class SlotCollector {
+ public:
+  SlotCollector(EngineServices& services, const OpContext& ctx, SlotKey slot, bool dry_run, std::vector<GcItem>& items)
+      : services_(services), ctx_(ctx), slot_(std::move(slot)), dry_run_(dry_run), items_(items) {}
+
+  Result<void> run() {
+    SessionOptions options;
+    options.lease = !dry_run_;
+    options.local = dry_run_ ? LockMode::shared : LockMode::commit;
+    options.wait = Millis(0);
+    auto session = SlotSession::open(services_, ctx_, slot_, options, receipt_);
+    if (!session) {
+      if (session.error().kind == ErrorKind::busy) {
+        add(GcAction::skipped, "slot", slot_.written(), "busy: " + session.error().message);
+        return ok();
+      }
+      return std::move(session).error();
+    }
+    session_ = std::move(*session);
+    const RecordClass kind = session_->record().kind;
+    if (kind == RecordClass::corrupt || kind == RecordClass::newer || kind == RecordClass::foreign) {
+      add(GcAction::skipped, "slot", slot_.written(),
+          fmt::format("its record is {}: {}", to_string(kind), session_->record().problem));
+      return ok();
+    }
+    if (session_->aux_lost()) {
+      add(GcAction::skipped, "slot", slot_.written(), "its history is lost; nothing of it is judged");
+      return ok();
+    }
+    ASCOPE_TRY(collect_sandboxes());
+    ASCOPE_TRY(collect_snapshots());
+    return session_->close(ctx_);
+  }
+
+ private:
+  void add(GcAction action, std::string kind, std::string name, std::string reason, std::uint64_t size_bytes = 0) {
+    items_.push_back({action, std::move(kind), std::move(name), slot_.written(), std::move(reason), size_bytes});
+  }
+
+  Result<void> claim() {
+    if (claimed_ || dry_run_) {
+      return ok();
+    }
+    claimed_ = true;
+    return session_->claim(ctx_, receipt_);
+  }
+
+  Result<void> commit_history() {
+    const SlotRecord& record = session_->record();
+    SlotSession::Change change;
+    change.document = record.document_text;
+    change.deleted = record.kind == RecordClass::tombstone;
+    change.head = record.meta ? record.meta->head : std::nullopt;
+    change.live = record.meta ? record.meta->live : std::nullopt;
+    return session_->commit(ctx_, change, receipt_);
+  }
+
+  Result<void> collect_sandboxes() {
+    ASCOPE_TRY_ASSIGN(Backend * backend, services_.backend());
+    ASCOPE_TRY_ASSIGN(const auto resources, backend->list(ctx_, &slot_));
+    const auto& meta = session_->record().meta;
+    const RecordClass kind = session_->record().kind;
+    const std::string named = meta && meta->live && meta->live->sandbox ? *meta->live->sandbox : "";
+    for (const auto& info : resources) {
+      if (info.id == named && kind == RecordClass::ours) {
+        add(GcAction::kept, "sandbox", info.id, "the slot's record names it");
+      } else if (!info.owned) {
+        add(GcAction::kept, "sandbox", info.id, "external: never destroyed from here");
+      } else if (kind == RecordClass::absent && info.ready) {
+        add(GcAction::kept, "sandbox", info.id, "the slot has no record: 'ascope-sandbox adopt' decides");
+      } else {
+        ASCOPE_TRY(remove_sandbox(*backend, info, kind));
+      }
+    }
+    return ok();
+  }
+
+  Result<void> remove_sandbox(Backend& backend, const ResourceInfo& info, RecordClass kind) {
+    const bool may_hold_work = info.ready && kind == RecordClass::ours;
+    const std::string reason = !info.ready       ? "its start was never finished"
+                               : may_hold_work ? "the slot went on without it; its work is saved as a stranded snapshot first"
+                                               : "the slot was removed";
+    if (dry_run_) {
+      add(GcAction::removed, "sandbox", info.id, reason);
+      return ok();
+    }
+    ASCOPE_TRY(claim());
+    ASCOPE_TRY_ASSIGN(auto sandbox, backend.attach(ctx_, info.id));
+    if (may_hold_work) {
+      if (!services_.has_snapshots()) {
+        add(GcAction::kept, "sandbox", info.id, "it may hold work and there is no snapshot store to save it in");
+        return ok();
+      }
+      ASCOPE_TRY(strand(*sandbox, info));
+    }
+    ASCOPE_TRY(sandbox->destroy(ctx_, std::max(session_->fence(), info.fence_seen)));
+    add(GcAction::removed, "sandbox", info.id, reason);
+    return ok();
+  }
+
+  Result<void> strand(Sandbox& sandbox, const ResourceInfo& info) {
+    ASCOPE_TRY_ASSIGN(const TreeProbe probe, sandbox.files().probe(ctx_, services_.profile().workspace_root));
+    if (!probe.exists || probe.marked) {
+      return ok();
+    }
+    const auto& meta = session_->record().meta;
+    const HistoryItem* parent = meta && meta->head ? find_item(session_->aux(), meta->head->snapshot) : nullptr;
+    ASCOPE_TRY_ASSIGN(SavedTree saved,
+                      save_tree(services_, ctx_, *session_, sandbox, info, parent, "stranded", receipt_));
+    if (!saved.changed) {
+      return ok();
+    }
+    session_->aux().history.push_back(std::move(saved.item));
+    return commit_history();
+  }
+
+  Result<void> collect_snapshots() {
+    if (!services_.has_snapshots()) {
+      return ok();
+    }
+    const auto& meta = session_->record().meta;
+    const std::string head = meta && meta->head ? meta->head->snapshot : "";
+    const auto reasons = keep_reasons(session_->aux(), head, services_.profile().keep, ctx_.clock->wall());
+    std::vector<HistoryItem> doomed;
+    std::vector<HistoryItem> kept;
+    const auto history = session_->aux().history;
+    for (std::size_t i = 0; i < history.size(); ++i) {
+      const HistoryItem& item = history[i];
+      const std::uint64_t size = item.size_bytes + item.roots_size_bytes;
+      if (reasons[i].empty()) {
+        doomed.push_back(item);
+        add(GcAction::removed, "snapshot", item.snapshot, "no rule of snapshots.keep holds it", size);
+      } else {
+        kept.push_back(item);
+        add(GcAction::kept, "snapshot", item.snapshot, reasons[i], size);
+      }
+    }
+    if (doomed.empty() || dry_run_) {
+      return ok();
+    }
+    // The record first: what has left the history never comes back, so the objects can go at any later time.
+    ASCOPE_TRY(claim());
+    session_->aux().history = std::move(kept);
+    ASCOPE_TRY(commit_history());
+    ASCOPE_TRY(services_.step("gc-before-remove"));
+    ASCOPE_TRY_ASSIGN(Repository * repository, services_.repository());
+    for (const auto& item : doomed) {
+      ASCOPE_TRY_ASSIGN(const bool used, used_by_other_slot(services_, ctx_, slot_, item));
+      if (!used) {
+        ASCOPE_TRY(repository->remove(ctx_, item));
+      }
+    }
+    return ok();
+  }
+
+  EngineServices& services_;
+  const OpContext& ctx_;
+  SlotKey slot_;
+  bool dry_run_;
+  std::vector<GcItem>& items_;
+  Receipt receipt_;
+  std::unique_ptr<SlotSession> session_;
+  bool claimed_ = false;
+};
+
+// Objects of saves that were killed on this host before their commit.
+Result<void> collect_pending(EngineServices& services, const OpContext& ctx, const GcOptions& options,
+                             std::vector<GcItem>& items) {
+  ASCOPE_TRY_ASSIGN(const bool any, path_exists(pending_folder(services)));
+  if (!any || !services.has_snapshots()) {
+    return ok();
+  }
+  ASCOPE_TRY_ASSIGN(const auto names, list_dir(pending_folder(services)));
+  for (const auto& id : names) {
+    if (id.starts_with(".")) {
+      continue;
+    }
+    ASCOPE_TRY_ASSIGN(const std::string slot_text, read_file(pending_folder(services) + "/" + id, 64U << 10U));
+    ASCOPE_TRY_ASSIGN(const SlotKey slot, SlotKey::parse(slot_text));
+    if (options.only && !(*options.only == slot)) {
+      continue;
+    }
+    Receipt receipt;
+    SessionOptions session_options;
+    session_options.wait = Millis(0);
+    session_options.lease = !options.dry_run;
+    session_options.local = options.dry_run ? LockMode::shared : LockMode::commit;
+    auto session = SlotSession::open(services, ctx, slot, session_options, receipt);
+    if (!session) {
+      if (session.error().kind == ErrorKind::busy) {
+        items.push_back({GcAction::skipped, "object", id, slot.written(), "busy: " + session.error().message, 0});
+        continue;
+      }
+      return std::move(session).error();
+    }
+    if ((*session)->aux_lost() || find_item((*session)->aux(), id) != nullptr) {
+      if (!options.dry_run && !(*session)->aux_lost()) {
+        ASCOPE_TRY(forget_pending(services, id));
+      }
+      continue;
+    }
+    items.push_back({GcAction::removed, "object", id, slot.written(), "its save was never committed", 0});
+    if (!options.dry_run) {
+      HistoryItem item;
+      item.snapshot = id;
+      item.format = "tar";
+      item.object = id + ".tar";
+      item.roots_object = id + ".roots.tar";
+      ASCOPE_TRY_ASSIGN(Repository * repository, services.repository());
+      ASCOPE_TRY(repository->remove(ctx, item));
+      ASCOPE_TRY(forget_pending(services, id));
+    }
+  }
+  return ok();
+}
+
+Result<void> collect_leases(EngineServices& services, const OpContext& ctx, const GcOptions& options,
+                            std::vector<GcItem>& items) {
+  if (!services.has_leases()) {
+    return ok();
+  }
+  ASCOPE_TRY_ASSIGN(LeaseStore * leases, services.leases());
+  ASCOPE_TRY_ASSIGN(const auto all, leases->list(ctx));
+  for (const auto& info : all) {
+    const SlotKey slot = SlotKey::from_store_name(info.name);
+    if (options.only && !(*options.only == slot)) {
+      continue;
+    }
+    if (!info.proven_dead || info.token.empty()) {
+      continue;
+    }
+    if (!options.dry_run) {
+      ASCOPE_TRY(leases->break_lease(ctx, info.name, info.token));
+    }
+    items.push_back({GcAction::removed, "lease", info.token.substr(0, 8), slot.written(),
+                     fmt::format("its holder, pid {}, is dead", info.holder.pid), 0});
+  }
+  return ok();
+}
+
+// Slots to look at: those with a record, and those that only a labelled sandbox knows.
+Result<std::vector<SlotKey>> slots_to_collect(EngineServices& services, const OpContext& ctx, const GcOptions& options) {
+  if (options.only) {
+    return std::vector<SlotKey>{*options.only};
+  }
+  ASCOPE_TRY_ASSIGN(StateStore * state, services.state());
+  ASCOPE_TRY_ASSIGN(const auto names, state->slots(ctx));
+  std::set<std::string> all(names.begin(), names.end());
+  ASCOPE_TRY_ASSIGN(Backend * backend, services.backend());
+  ASCOPE_TRY_ASSIGN(const auto resources, backend->list(ctx, nullptr));
+  for (const auto& info : resources) {
+    all.insert(info.slot);
+  }
+  std::vector<SlotKey> out;
+  out.reserve(all.size());
+  for (const auto& name : all) {
+    out.push_back(SlotKey::from_store_name(name));
+  }
+  return out;
+}
+
+struct Period {
+  std::string_view name;
+  std::optional<std::uint64_t> count;
+  std::size_t digits;  // how much of "2026-01-02T03:04:05Z" names the period
+};
+
+// The Monday that begins the week of a day, as "YYYY-MM-DD".
+std::string week_of(const std::string& time) {
+  const auto parsed = parse_time(time);
+  if (!parsed) {
+    return time.substr(0, 10);
+  }
+  const auto day = std::chrono::floor<std::chrono::days>(*parsed);
+  const std::chrono::weekday weekday(day);
+  const auto monday = day - std::chrono::days((weekday.iso_encoding() + 6) % 7);
+  return format_time(monday).substr(0, 10);
+}
+
+}  // namespace
+
+std::string_view to_string(GcAction action) {
+  switch (action) {
+    case GcAction::kept:
+      return "kept";
+    case GcAction::removed:
+      return "removed";
+    case GcAction::skipped:
+      return "skipped";
+  }
+  return "kept";
+}
+
+std::vector<std::string> keep_reasons(const Aux& aux, const std::string& head, const KeepPolicy& policy,
+                                      std::chrono::system_clock::time_point now) {
+  std::vector<std::string> reasons(aux.history.size());
+  const auto add = [&](std::size_t i, std::string_view reason) {
+    reasons[i] += (reasons[i].empty() ? "" : ", ") + std::string(reason);
+  };
+  const std::array periods{Period{"hourly", policy.hourly, 13}, Period{"daily", policy.daily, 10},
+                           Period{"weekly", policy.weekly, 0}, Period{"monthly", policy.monthly, 7}};
+  std::map<std::string_view, std::set<std::string>> seen;
+  std::uint64_t last = 0;
+  for (std::size_t i = 0; i < aux.history.size(); ++i) {
+    const HistoryItem& item = aux.history[i];
+    if (item.snapshot == head) {
+      add(i, "head");
+    }
+    if (item.snapshot == aux.undo) {
+      add(i, "undo goes back to it");
+    }
+    for (const auto& tag : item.tags) {
+      add(i, fmt::format("tag '{}'", tag));
+    }
+    if (item.kind == "stranded") {
+      add(i, "stranded work: 'snapshot rm' gives it up");
+    }
+    if (policy.empty()) {
+      add(i, "no snapshots.keep is set");
+      continue;
+    }
+    if (policy.last && last++ < *policy.last) {
+      add(i, "last");
+    }
+    if (const auto time = parse_time(item.time); policy.within && time && now - *time <= *policy.within) {
+      add(i, "within");
+    }
+    for (const auto& period : periods) {
+      const std::string key = period.digits == 0 ? week_of(item.time) : item.time.substr(0, period.digits);
+      auto& keys = seen[period.name];
+      if (period.count && keys.size() < *period.count && keys.insert(key).second) {
+        add(i, period.name);
+      }
+    }
+  }
+  return reasons;
+}
+
+Result<bool> used_by_other_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
+                                const HistoryItem& item) {
+  ASCOPE_TRY_ASSIGN(StateStore * state, services.state());
+  ASCOPE_TRY_ASSIGN(const auto names, state->slots(ctx));
+  for (const auto& name : names) {
+    const SlotKey other = SlotKey::from_store_name(name);
+    if (other == slot) {
+      continue;
+    }
+    ASCOPE_TRY_ASSIGN(const SlotView view, read_slot(services, ctx, other));
+    const bool in_head = view.record.meta && view.record.meta->head && view.record.meta->head->object == item.object;
+    if (in_head || view.aux_lost || find_item(view.aux, item.snapshot) != nullptr) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<void> collect_garbage(EngineServices& services, const OpContext& ctx, const GcOptions& options,
+                             std::vector<GcItem>& items) {
+  ASCOPE_TRY(collect_leases(services, ctx, options, items));
+  ASCOPE_TRY_ASSIGN(const auto slots, slots_to_collect(services, ctx, options));
+  for (const auto& slot : slots) {
+    ASCOPE_TRY(ctx.check("collecting garbage"));
+    ASCOPE_TRY(SlotCollector(services, ctx, slot, options.dry_run, items).run());
+  }
+  return collect_pending(services, ctx, options, items);
+}
+
+}  // namespace ascope
