@@ -22,12 +22,17 @@ extern const Command kShowCommand;
 extern const Command kHistoryCommand;
 extern const Command kWhyCommand;
 extern const Command kExplainCommand;
+<<<<<<< HEAD
 extern const Command kLockRunCommand;
 extern const Command kLockAcquireCommand;
 extern const Command kLockReleaseCommand;
 extern const Command kLockLsCommand;
 extern const Command kLockWaitCommand;
 extern const Command kLockBreakCommand;
+=======
+extern const Command kGcCommand;
+extern const Command kAdoptCommand;
+>>>>>>> a018683 (cli: List gc and adopt)
 extern const Command kProfileInitCommand;
 extern const Command kProfileValidateCommand;
 extern const Command kProfileShowCommand;
@@ -52,12 +57,17 @@ std::span<const Command* const> commands() {
       &kHistoryCommand,
       &kWhyCommand,
       &kExplainCommand,
+<<<<<<< HEAD
       &kLockRunCommand,
       &kLockAcquireCommand,
       &kLockReleaseCommand,
       &kLockLsCommand,
       &kLockWaitCommand,
       &kLockBreakCommand,
+=======
+      &kGcCommand,
+      &kAdoptCommand,
+>>>>>>> a018683 (cli: List gc and adopt)
       &kProfileInitCommand,
       &kProfileValidateCommand,
       &kProfileShowCommand,
