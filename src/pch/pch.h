@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Precompiled where meson's b_pch is on: what most files include and what takes longest to read. Every file still
 // includes what it uses; scripts/test --full builds once without this.
-#pragma once
+#ifndef ASCOPE_PCH_PCH_H
+#define ASCOPE_PCH_PCH_H
 
 #include <fmt/format.h>
 
@@ -21,3 +22,5 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#endif  // ASCOPE_PCH_PCH_H
