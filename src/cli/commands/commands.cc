@@ -22,17 +22,15 @@ extern const Command kShowCommand;
 extern const Command kHistoryCommand;
 extern const Command kWhyCommand;
 extern const Command kExplainCommand;
-<<<<<<< HEAD
 extern const Command kLockRunCommand;
 extern const Command kLockAcquireCommand;
 extern const Command kLockReleaseCommand;
 extern const Command kLockLsCommand;
 extern const Command kLockWaitCommand;
 extern const Command kLockBreakCommand;
-=======
 extern const Command kGcCommand;
 extern const Command kAdoptCommand;
->>>>>>> a018683 (cli: List gc and adopt)
+extern const Command kDoctorCommand;
 extern const Command kProfileInitCommand;
 extern const Command kProfileValidateCommand;
 extern const Command kProfileShowCommand;
@@ -40,8 +38,8 @@ extern const Command kProfileTrustCommand;
 extern const Command kCompletionCommand;
 extern const Command kDumpCommand;
 
-// clang-format off: one a line, so that two additions never meet
 std::span<const Command* const> commands() {
+  // clang-format off
   static const std::array kCommands{
       &kRunCommand,
       &kCreateCommand,
@@ -57,17 +55,15 @@ std::span<const Command* const> commands() {
       &kHistoryCommand,
       &kWhyCommand,
       &kExplainCommand,
-<<<<<<< HEAD
       &kLockRunCommand,
       &kLockAcquireCommand,
       &kLockReleaseCommand,
       &kLockLsCommand,
       &kLockWaitCommand,
       &kLockBreakCommand,
-=======
       &kGcCommand,
       &kAdoptCommand,
->>>>>>> a018683 (cli: List gc and adopt)
+      &kDoctorCommand,
       &kProfileInitCommand,
       &kProfileValidateCommand,
       &kProfileShowCommand,
@@ -75,9 +71,9 @@ std::span<const Command* const> commands() {
       &kCompletionCommand,
       &kDumpCommand,
   };
+  // clang-format on
   return kCommands;
 }
-// clang-format on
 
 std::span<const OptionSpec> global_options() {
   static constexpr std::array kOptions{
