@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 
 #include "core/base/hash.h"
+#include "core/repository/compare_trees.h"
 #include "core/repository/tar.h"
+#include "core/tree/check.h"
 #include "fakes/fake_blobs.h"
 #include "fakes/memory_tree.h"
 
@@ -170,4 +172,67 @@ TEST_CASE("repository: objects of others are listed and described") {
   REQUIRE(repository->remove(OpContext{}, saved->item).has_value());
   REQUIRE(repository->remove(OpContext{}, saved->item).has_value());
   CHECK(blobs.objects.size() == 1);
+}
+
+TEST_CASE("compare trees: each kind of change, holes equal zeros") {
+  const auto base = [] {
+    MemoryTree tree;
+    tree.folder("");
+    tree.folder("d");
+    tree.file("d/same", "same");
+    tree.file("content", "one");
+    tree.file("size", "abc");
+    tree.file("mode", "m");
+    tree.file("time", "t");
+    tree.file("type", "t");
+    tree.add(EntryType::symlink, "link", "a");
+    tree.file("gone", "g");
+    tree.file("zeros", std::string(20'000, '\0') + "x");
+    return tree;
+  };
+  MemoryTree one = base();
+  MemoryTree two;
+  two.folder("").entry.mtime_ns = 1;
+  two.folder("d").entry.mtime_ns = 2;
+  two.file("d/same", "same");
+  two.file("content", "two");
+  two.file("size", std::string("abc\0", 4));
+  two.file("mode", "m").entry.mode = 0600;
+  two.file("time", "t").entry.mtime_ns = 3;
+  two.folder("type");
+  two.add(EntryType::symlink, "link", "b");
+  two.file("new", "n");
+  MemoryEntry& sparse = two.file("zeros", "");
+  sparse.entry.size_bytes = 20'001;
+  sparse.entry.sparse = true;
+  sparse.entry.extents = {{20'000, 1}};
+  sparse.blocks.emplace_back(20'000, "x");
+  const auto changes = compare_trees(OpContext{}, one, two);
+  REQUIRE(changes.has_value());
+  CHECK(*changes == std::vector<TreeChange>{{'M', "content"},
+                                            {'D', "gone"},
+                                            {'M', "link"},
+                                            {'P', "mode"},
+                                            {'A', "new"},
+                                            {'M', "size"},
+                                            {'P', "time"},
+                                            {'T', "type"}});
+  MemoryTree three = base();
+  MemoryTree four = base();
+  CHECK(compare_trees(OpContext{}, three, four).value().empty());
+}
+
+TEST_CASE("check tree: counts what is good, refuses what an apply would") {
+  MemoryTree good = tree_of("one");
+  const auto totals = check_tree(OpContext{}, good);
+  REQUIRE(totals.has_value());
+  CHECK(totals->entries == 3);
+  CHECK(totals->content_bytes == 2003);
+  MemoryTree through;
+  through.add(EntryType::symlink, "l", "/etc");
+  through.file("l/passwd", "x");
+  CHECK(check_tree(OpContext{}, through).error().kind == ErrorKind::corrupt);
+  MemoryTree beyond;
+  beyond.file("a", "abc").entry.size_bytes = 1;
+  CHECK(check_tree(OpContext{}, beyond).error().kind == ErrorKind::corrupt);
 }
