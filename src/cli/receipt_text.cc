@@ -114,7 +114,7 @@ std::string receipt_text(const Receipt& receipt) {
   add(out, "lost since", receipt.lost_since);
   add(out, "lost", receipt.lost_snapshot);
   if (receipt.exec.is_object()) {
-    add(out, "command", fmt::format("exit {}", dump_json(receipt.exec.value("exit_code", Json(nullptr)))));
+    add(out, "exit", fmt::format("{}", dump_json(receipt.exec.value("exit_code", Json(nullptr)))));
   }
   add_lists(out, receipt);
   if (receipt.fence > 0) {

@@ -137,8 +137,36 @@ class BwrapFiles final : public Toolbox {
 
   Result<void> unset_mark(const OpContext& ctx, const std::string& root);
 
+  // The sandbox's lock for as long as the result lives. Taken once: the mark of a restore is set from within
+  // apply().
+  class Held {
+   public:
+    Held(bool& flag, UniqueFd fd) : flag_(&flag), fd_(std::move(fd)) { *flag_ = true; }
+    Held(Held&& other) noexcept : flag_(std::exchange(other.flag_, nullptr)), fd_(std::move(other.fd_)) {}
+    Held& operator=(Held&&) = delete;
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ~Held() {
+      if (flag_ != nullptr && fd_.is_open()) {
+        *flag_ = false;
+      }
+    }
+
+   private:
+    bool* flag_;
+    UniqueFd fd_;  // not open: an outer call holds the lock
+  };
+  Result<Held> hold(const OpContext& ctx) {
+    if (holding_) {
+      return Held(holding_, UniqueFd());
+    }
+    ASCOPE_TRY_ASSIGN(UniqueFd fd, folder_.lock(ctx));
+    return Held(holding_, std::move(fd));
+  }
+
   const Folder& folder_;
   const Meta& meta_;
+  bool holding_ = false;
 };
 
 Result<UniqueFd> BwrapFiles::base_of(const std::string& path, std::string& below) const {
@@ -268,6 +296,9 @@ Result<ApplyReport> BwrapFiles::apply(const OpContext& ctx, const std::string& r
   own.allow_setid = options.allow_setid && meta_.id_base && !shares_folders;
   auto connection = connect_guest(folder_);
   if (connection) {
+    if (options.dry_run) {
+      return apply_stopped(ctx, root, source, std::move(own));  // only looks
+    }
     if (options.mode == ApplyMode::exact) {
       return make_error(ErrorKind::unsupported, "files of a running sandbox cannot be replaced as a whole",
                         "stop the sandbox first");
@@ -278,7 +309,7 @@ Result<ApplyReport> BwrapFiles::apply(const OpContext& ctx, const std::string& r
     return std::move(connection).error();
   }
   // Nobody may start it while we write.
-  ASCOPE_TRY_ASSIGN(const UniqueFd lock, folder_.lock(ctx));
+  ASCOPE_TRY_ASSIGN(const Held held, hold(ctx));
   auto started = connect_guest(folder_);
   if (started) {
     return make_error(ErrorKind::conflict, "the sandbox was started by another command meanwhile");
@@ -371,7 +402,7 @@ Result<void> BwrapFiles::unset_mark(const OpContext& ctx, const std::string& roo
     return std::move(connection).error();
   }
   std::string below;
-  ASCOPE_TRY_ASSIGN(const UniqueFd lock, folder_.lock(ctx));
+  ASCOPE_TRY_ASSIGN(const Held held, hold(ctx));
   ASCOPE_TRY_ASSIGN(const UniqueFd base, base_of(root, below));
   auto folder = open_inside(base.get(), below);
   if (!folder) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/adopt.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include <fmt/format.h>
 
 #include "core/engine/gather.h"
 #include "core/engine/save.h"
@@ -14,7 +14,8 @@ namespace ascope {
 namespace {
 
 // The newest ready sandbox of ours that carries the slot's label.
-Result<std::optional<ResourceInfo>> labelled_sandbox(EngineServices& services, const OpContext& ctx, const SlotKey& slot) {
+Result<std::optional<ResourceInfo>> labelled_sandbox(EngineServices& services, const OpContext& ctx,
+                                                     const SlotKey& slot) {
   ASCOPE_TRY_ASSIGN(Backend * backend, services.backend());
   ASCOPE_TRY_ASSIGN(const auto resources, backend->list(ctx, &slot));
   std::optional<ResourceInfo> newest;
@@ -68,8 +69,8 @@ void accept_damaged(SlotSession& session) {
 
 }  // namespace
 
-Result<void> adopt_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot, const AdoptOptions& options,
-                        Receipt& receipt) {
+Result<void> adopt_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
+                        const AdoptOptions& options, Receipt& receipt) {
   SessionOptions session_options;
   session_options.local = options.dry_run ? LockMode::shared : LockMode::exclusive;
   session_options.lease = !options.dry_run;
@@ -78,7 +79,8 @@ Result<void> adopt_slot(EngineServices& services, const OpContext& ctx, const Sl
   ASCOPE_TRY_ASSIGN(auto session, SlotSession::open(services, ctx, slot, session_options, receipt));
   const RecordClass kind = session->record().kind;
   if (kind == RecordClass::ours || kind == RecordClass::newer || kind == RecordClass::foreign) {
-    return make_error(ErrorKind::conflict, fmt::format("{} has a record that is {}", slot.written(), to_string(kind)),
+    return make_error(ErrorKind::conflict,
+                      fmt::format("{} has a record that is {}", slot.written(), to_string(kind)),
                       fmt::format("'ascope-sandbox start {}' goes on from it", slot.written()));
   }
   ASCOPE_TRY_ASSIGN(const auto head, choose_head(services, ctx, session->aux(), options));
@@ -90,8 +92,9 @@ Result<void> adopt_slot(EngineServices& services, const OpContext& ctx, const Sl
   receipt.snapshot = head ? head->snapshot : "";
   receipt.sandbox = sandbox ? sandbox->id : "";
   receipt.tree = sandbox ? sandbox->tree : "";
-  receipt.why = fmt::format("head is {}, {}", head ? head->snapshot : "none",
-                            sandbox ? fmt::format("sandbox '{}' may hold unsaved work", sandbox->id) : "there is no sandbox here");
+  receipt.why = fmt::format(
+      "head is {}, {}", head ? head->snapshot : "none",
+      sandbox ? fmt::format("sandbox '{}' may hold unsaved work", sandbox->id) : "there is no sandbox here");
   if (options.dry_run) {
     receipt.predicted = true;
     return session->close(ctx);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/doctor.h"
 
-#include <fmt/format.h>
-
 #include <functional>
+
+#include <fmt/format.h>
 
 #include "core/base/random.h"
 #include "core/engine/engine.h"
@@ -25,7 +25,8 @@ class Doctor {
     const bool backend = step("backend", true, [&] { return check_backend(); });
     const bool ready = state && backend && (lease || !services_.has_leases());
     const bool started = step("start", ready, [&] { return start("D"); });
-    const bool ran = step("run a command", started, [&] { return exec("echo well > probe && cat probe", "well\n"); });
+    const bool ran =
+        step("run a command", started, [&] { return exec("echo well > probe && cat probe", "well\n"); });
     const bool saved = step("snapshot", ran && snapshots, [&] { return save(); });
     const bool removed = step("destroy", saved, [&] { return remove(false); });
     const bool back = step("restore", removed, [&] { return start("C"); });
@@ -77,7 +78,8 @@ class Doctor {
     LeaseRequest request;
     request.name = slot_.store_name();
     request.token = random_hex(16);
-    request.holder = {host.id, host.name, host.boot, host.pid_namespace, host.pid, host.start_time, host.user, host.command};
+    request.holder = {host.id,  host.name,       host.boot, host.pid_namespace,
+                      host.pid, host.start_time, host.user, host.command};
     request.wait = Millis(0);
     ASCOPE_TRY_ASSIGN(const LeaseGrant grant, leases->acquire(ctx_, request));
     LeaseRequest second = request;
@@ -120,7 +122,8 @@ class Doctor {
     receipt.id = random_hex(8);
     ASCOPE_TRY(start_slot(services_, ctx_, slot_, StartOptions{}, receipt));
     if (receipt.branch != want) {
-      return make_error(ErrorKind::internal, fmt::format("branch {} was expected, {} came", want, receipt.branch));
+      return make_error(ErrorKind::internal,
+                        fmt::format("branch {} was expected, {} came", want, receipt.branch));
     }
     return fmt::format("branch {}", receipt.branch);
   }
@@ -135,11 +138,12 @@ class Doctor {
     streams.out = &out;
     streams.err = &err;
     Receipt receipt;
-    ASCOPE_TRY_ASSIGN(const ExecOutcome outcome, exec_in_slot(services_, ctx_, slot_, options, streams, receipt));
+    ASCOPE_TRY_ASSIGN(const ExecOutcome outcome,
+                      exec_in_slot(services_, ctx_, slot_, options, streams, receipt));
     const std::string said = out.take();
     if (outcome.exit_code() != 0 || said != want) {
-      return make_error(ErrorKind::backend_unavailable,
-                        fmt::format("a command gave exit code {} and '{}'", outcome.exit_code(), said + err.take()));
+      return make_error(ErrorKind::backend_unavailable, fmt::format("a command gave exit code {} and '{}'",
+                                                                    outcome.exit_code(), said + err.take()));
     }
     return fmt::format("{} ms", outcome.duration.count());
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/gc.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
+
+#include <fmt/format.h>
 
 #include "core/base/file.h"
 #include "core/engine/finish.h"
@@ -22,7 +22,8 @@ Result<void> forget_pending(EngineServices& services, const std::string& snapsho
 // One pass over one slot.
 class SlotCollector {
  public:
-  SlotCollector(EngineServices& services, const OpContext& ctx, SlotKey slot, bool dry_run, std::vector<GcItem>& items)
+  SlotCollector(EngineServices& services, const OpContext& ctx, SlotKey slot, bool dry_run,
+                std::vector<GcItem>& items)
       : services_(services), ctx_(ctx), slot_(std::move(slot)), dry_run_(dry_run), items_(items) {}
 
   Result<void> run() {
@@ -55,8 +56,10 @@ class SlotCollector {
   }
 
  private:
-  void add(GcAction action, std::string kind, std::string name, std::string reason, std::uint64_t size_bytes = 0) {
-    items_.push_back({action, std::move(kind), std::move(name), slot_.written(), std::move(reason), size_bytes});
+  void add(GcAction action, std::string kind, std::string name, std::string reason,
+           std::uint64_t size_bytes = 0) {
+    items_.push_back(
+        {action, std::move(kind), std::move(name), slot_.written(), std::move(reason), size_bytes});
   }
 
   Result<void> claim() {
@@ -99,9 +102,10 @@ class SlotCollector {
 
   Result<void> remove_sandbox(Backend& backend, const ResourceInfo& info, RecordClass kind) {
     const bool may_hold_work = info.ready && kind == RecordClass::ours;
-    const std::string reason = !info.ready       ? "its start was never finished"
-                               : may_hold_work ? "the slot went on without it; its work is saved as a stranded snapshot first"
-                                               : "the slot was removed";
+    const std::string reason =
+        !info.ready     ? "its start was never finished"
+        : may_hold_work ? "the slot went on without it; its work is saved as a stranded snapshot first"
+                        : "the slot was removed";
     if (dry_run_) {
       add(GcAction::removed, "sandbox", info.id, reason);
       return ok();
@@ -110,7 +114,8 @@ class SlotCollector {
     ASCOPE_TRY_ASSIGN(auto sandbox, backend.attach(ctx_, info.id));
     if (may_hold_work) {
       if (!services_.has_snapshots()) {
-        add(GcAction::kept, "sandbox", info.id, "it may hold work and there is no snapshot store to save it in");
+        add(GcAction::kept, "sandbox", info.id,
+            "it may hold work and there is no snapshot store to save it in");
         return ok();
       }
       ASCOPE_TRY(strand(*sandbox, info));
@@ -126,7 +131,8 @@ class SlotCollector {
       return ok();
     }
     const auto& meta = session_->record().meta;
-    const HistoryItem* parent = meta && meta->head ? find_item(session_->aux(), meta->head->snapshot) : nullptr;
+    const HistoryItem* parent =
+        meta && meta->head ? find_item(session_->aux(), meta->head->snapshot) : nullptr;
     ASCOPE_TRY_ASSIGN(SavedTree saved,
                       save_tree(services_, ctx_, *session_, sandbox, info, parent, "stranded", receipt_));
     if (!saved.changed) {
@@ -197,7 +203,8 @@ Result<void> collect_pending(EngineServices& services, const OpContext& ctx, con
     if (id.starts_with(".")) {
       continue;
     }
-    ASCOPE_TRY_ASSIGN(const std::string slot_text, read_file(pending_folder(services) + "/" + id, 64U << 10U));
+    ASCOPE_TRY_ASSIGN(const std::string slot_text,
+                      read_file(pending_folder(services) + "/" + id, 64U << 10U));
     ASCOPE_TRY_ASSIGN(const SlotKey slot, SlotKey::parse(slot_text));
     if (options.only && !(*options.only == slot)) {
       continue;
@@ -210,7 +217,8 @@ Result<void> collect_pending(EngineServices& services, const OpContext& ctx, con
     auto session = SlotSession::open(services, ctx, slot, session_options, receipt);
     if (!session) {
       if (session.error().kind == ErrorKind::busy) {
-        items.push_back({GcAction::skipped, "object", id, slot.written(), "busy: " + session.error().message, 0});
+        items.push_back(
+            {GcAction::skipped, "object", id, slot.written(), "busy: " + session.error().message, 0});
         continue;
       }
       return std::move(session).error();
@@ -261,7 +269,8 @@ Result<void> collect_leases(EngineServices& services, const OpContext& ctx, cons
 }
 
 // Slots to look at: those with a record, and those that only a labelled sandbox knows.
-Result<std::vector<SlotKey>> slots_to_collect(EngineServices& services, const OpContext& ctx, const GcOptions& options) {
+Result<std::vector<SlotKey>> slots_to_collect(EngineServices& services, const OpContext& ctx,
+                                              const GcOptions& options) {
   if (options.only) {
     return std::vector<SlotKey>{*options.only};
   }
@@ -368,7 +377,8 @@ Result<bool> used_by_other_slot(EngineServices& services, const OpContext& ctx, 
       continue;
     }
     ASCOPE_TRY_ASSIGN(const SlotView view, read_slot(services, ctx, other));
-    const bool in_head = view.record.meta && view.record.meta->head && view.record.meta->head->object == item.object;
+    const bool in_head =
+        view.record.meta && view.record.meta->head && view.record.meta->head->object == item.object;
     if (in_head || view.aux_lost || find_item(view.aux, item.snapshot) != nullptr) {
       return true;
     }

@@ -118,6 +118,8 @@ class Restorer {
   [[nodiscard]] ApplyOptions workspace_options() const {
     ApplyOptions apply;
     apply.mode = ApplyMode::exact;
+    apply.set_owner = true;
+    apply.allow_setid = true;
     apply.only = options_.paths;
     apply.skip_paths = {".ascope-restore", ".ascope-stage", ".ascope-tree"};
     for (auto& path : excluded_entry_paths(services_.profile())) {

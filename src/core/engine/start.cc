@@ -311,6 +311,8 @@ Result<void> restore_tree(EngineServices& services, const OpContext& ctx, Sandbo
     ASCOPE_TRY_ASSIGN(auto source, repository->open(ctx, item, part));
     ApplyOptions options;
     options.mode = ApplyMode::exact;
+    options.set_owner = true;
+    options.allow_setid = true;
     options.skip_paths = skip;
     options.before_change = set_mark;
     ASCOPE_TRY_ASSIGN(const ApplyReport report, files.apply(ctx, root, *source, options));
