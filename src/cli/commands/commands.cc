@@ -30,6 +30,9 @@ extern const Command kLockWaitCommand;
 extern const Command kLockBreakCommand;
 extern const Command kGcCommand;
 extern const Command kAdoptCommand;
+extern const Command kStateExportCommand;
+extern const Command kStateImportCommand;
+extern const Command kStateRmCommand;
 extern const Command kDoctorCommand;
 extern const Command kProfileInitCommand;
 extern const Command kProfileValidateCommand;
@@ -63,6 +66,9 @@ std::span<const Command* const> commands() {
       &kLockBreakCommand,
       &kGcCommand,
       &kAdoptCommand,
+      &kStateExportCommand,
+      &kStateImportCommand,
+      &kStateRmCommand,
       &kDoctorCommand,
       &kProfileInitCommand,
       &kProfileValidateCommand,

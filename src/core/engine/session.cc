@@ -282,7 +282,7 @@ Result<void> SlotSession::swap_record(const OpContext& ctx, const std::string& d
   ASCOPE_TRY_ASSIGN(StateStore * state, services_.state());
   const std::string name = slot_.store_name();
   const std::string bytes = build_record(document, deleted, meta);
-  const std::optional<std::string> expected = view_.record.kind == RecordClass::absent
+  const std::optional<std::string> expected = present_kind_.value_or(view_.record.kind) == RecordClass::absent
                                                   ? std::nullopt
                                                   : std::optional<std::string>(view_.record.bytes);
   ASCOPE_TRY(check());
