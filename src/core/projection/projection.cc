@@ -17,13 +17,13 @@ constexpr std::string_view kSkillsPrefix = ".skills-cache";
 Result<HostTree> read_host(const ProjectionRequest& request, StatCache& cache) {
   HostTree tree;
   if (request.source.find("://") != std::string::npos) {
-    return make_error(ErrorKind::unsupported, "projection.source: a store as source is not supported",
+    return make_error(ErrorKind::unsupported, "workspace.projection.source: a store as source is not supported",
                       "name a folder of this host");
   }
   if (!request.source.empty()) {
     auto folder = HostFolder::open(request.source);
     if (!folder) {
-      return std::move(folder).error().within("projection.source");
+      return std::move(folder).error().within("workspace.projection.source");
     }
     ASCOPE_TRY(collect_host_files(*folder, request.include, "", tree));
   }
