@@ -17,6 +17,11 @@ extern const Command kRestoreCommand;
 extern const Command kUndoCommand;
 extern const Command kStopCommand;
 extern const Command kRmCommand;
+extern const Command kCpCommand;
+extern const Command kProjectPlanCommand;
+extern const Command kProjectApplyCommand;
+extern const Command kProjectStatusCommand;
+extern const Command kProjectPushCommand;
 extern const Command kLsCommand;
 extern const Command kShowCommand;
 extern const Command kHistoryCommand;
@@ -53,6 +58,11 @@ std::span<const Command* const> commands() {
       &kUndoCommand,
       &kStopCommand,
       &kRmCommand,
+      &kCpCommand,
+      &kProjectPlanCommand,
+      &kProjectApplyCommand,
+      &kProjectStatusCommand,
+      &kProjectPushCommand,
       &kLsCommand,
       &kShowCommand,
       &kHistoryCommand,

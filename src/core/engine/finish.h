@@ -22,6 +22,12 @@ struct AttachedSlot {
 Result<AttachedSlot> attach_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
                                  const SlotView& view);
 
+// Marks that the tree, clean until now, is about to be changed. One swap that demands the fence it read: a
+// later holder makes it fail (`conflict`), and then the change is too late (protocols 1.2). `view` is of an
+// own sandbox.
+Result<void> mark_dirty(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
+                        const SlotView& view);
+
 struct FinishOptions {
   std::string_view kind;  // of the history item: "run", "snapshot", "stop"
   std::string tag;

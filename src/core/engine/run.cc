@@ -41,8 +41,13 @@ Json exec_json(const ExecOutcome& outcome) {
               {"duration_ms", outcome.duration.count()}};
 }
 
-// Marks that a command is about to run in a tree that was clean. One swap that demands the fence it read: a
-// later holder makes it fail, and then this exec is too late (protocols 1.2).
+Error not_running(const SlotKey& slot, std::string_view what) {
+  return make_error(ErrorKind::not_found, fmt::format("{}: {}", slot.written(), what),
+                    fmt::format("'ascope-sandbox start {}' brings it up; 'run' does both", slot.written()));
+}
+
+}  // namespace
+
 Result<void> mark_dirty(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
                         const SlotView& view) {
   SlotMeta meta = *view.record.meta;
@@ -70,13 +75,6 @@ Result<void> mark_dirty(EngineServices& services, const OpContext& ctx, const Sl
                     fmt::format("the state of {} changed at this very moment", slot.written()),
                     "run the command again");
 }
-
-Error not_running(const SlotKey& slot, std::string_view what) {
-  return make_error(ErrorKind::not_found, fmt::format("{}: {}", slot.written(), what),
-                    fmt::format("'ascope-sandbox start {}' brings it up; 'run' does both", slot.written()));
-}
-
-}  // namespace
 
 Result<AttachedSlot> attach_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
                                  const SlotView& view) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/engine/entries.h"
 #include "core/engine/save.h"
@@ -358,7 +359,7 @@ Result<std::string> project_into(EngineServices& services, const OpContext& ctx,
   }
   PhaseTimer timer(receipt, "projection", *ctx.clock);
   ASCOPE_TRY(services.step("before-projection"));
-  const ProjectionRequest request = projection_request(services, skills);
+  const ProjectionRequest request = projection_request(services, skills, receipt.slot);
   auto plan = plan_projection(ctx, request, last, sandbox.files());
   if (!plan) {
     return std::move(plan).error().within("projecting into the workspace");
@@ -373,7 +374,8 @@ Result<std::string> project_into(EngineServices& services, const OpContext& ctx,
   return plan->source_hash;
 }
 
-ProjectionRequest projection_request(EngineServices& services, const StagedSkills& skills) {
+ProjectionRequest projection_request(EngineServices& services, const StagedSkills& skills,
+                                     const std::string& slot) {
   const Profile& profile = services.profile();
   ProjectionRequest request;
   request.source = profile.projection_enabled ? profile.projection_source : "";
@@ -381,7 +383,8 @@ ProjectionRequest projection_request(EngineServices& services, const StagedSkill
   request.skills_cache = skills.folder;
   request.on_conflict = profile.on_conflict;
   request.workspace_root = profile.workspace_root;
-  request.stat_cache = services.cache_dir() + "/projection.stat";
+  request.excluded = excluded_entry_paths(profile);
+  request.stat_cache = services.cache_dir() + "/projection/" + sha256_hex(slot).substr(0, 32) + ".json";
   return request;
 }
 

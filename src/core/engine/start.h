@@ -36,6 +36,8 @@ Result<void> clear_marks(EngineServices& services, const OpContext& ctx, Sandbox
 Result<std::string> project_into(EngineServices& services, const OpContext& ctx, Sandbox& sandbox, Aux& aux,
                                  Receipt& receipt);
 
-ProjectionRequest projection_request(EngineServices& services, const StagedSkills& skills);
+// `slot` in its written form: each slot has a stat cache of its own.
+ProjectionRequest projection_request(EngineServices& services, const StagedSkills& skills,
+                                     const std::string& slot);
 
 }  // namespace ascope
