@@ -198,10 +198,33 @@ Result<SqliteDb> SqliteDb::open(const OpContext& ctx, const std::string& file, S
   sqlite3_extended_result_codes(raw, 1);
   const Millis wait = std::min(ctx.remaining().value_or(kLongestBusyWait), kLongestBusyWait);
   sqlite3_busy_timeout(raw, static_cast<int>(wait.count()) + 1);
-  ASCOPE_TRY(out.run("PRAGMA journal_mode=WAL"));
+  ASCOPE_TRY(out.enter_wal(ctx, wait));
   ASCOPE_TRY(out.run(durability == SqliteDurability::full ? "PRAGMA synchronous=FULL"
                                                           : "PRAGMA synchronous=NORMAL"));
   return out;
+}
+
+// While several processes make a file WAL for the first time, SQLite refuses some of them at once, without
+// the busy wait (measured: 6 openers of a new file).
+Result<void> SqliteDb::enter_wal(const OpContext& ctx, Millis wait) {
+  const OpContext bounded = ctx.with_timeout(wait);
+  Millis pause{1};
+  while (true) {
+    auto switched = [&]() -> Result<void> {
+      ASCOPE_TRY_ASSIGN(SqliteStatement pragma, prepare("PRAGMA journal_mode=WAL"));
+      ASCOPE_TRY_ASSIGN(const bool row, pragma.step());
+      if (!row || pragma.bytes(0) != "wal") {
+        return make_error(ErrorKind::unsupported, "database '" + file_ + "' cannot be put into WAL mode",
+                          "put it on a local disk");
+      }
+      return pragma.run();
+    }();
+    if (switched || switched.error().kind != ErrorKind::store_unavailable) {
+      return switched;
+    }
+    ASCOPE_TRY(bounded.sleep(pause, "waiting for the database '" + file_ + "'"));
+    pause = std::min(pause * 2, Millis(50));
+  }
 }
 
 Result<void> SqliteDb::run(const std::string& sql) {

@@ -86,6 +86,7 @@ class SqliteDb {
     void operator()(sqlite3* db) const;
   };
   explicit SqliteDb(std::string file) : file_(std::move(file)) {}
+  Result<void> enter_wal(const OpContext& ctx, Millis wait);
   std::string file_;
   std::unique_ptr<sqlite3, Close> db_;
   std::uint64_t device_ = 0;

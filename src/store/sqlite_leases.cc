@@ -243,7 +243,10 @@ class Turn {
 Result<Claim> SqliteLeases::judge(const OpContext& ctx, Row& row, std::int64_t expires,
                                   std::int64_t expires_wall) const {
   const LeaseHolder& holder = row.info.holder;
-  ASCOPE_TRY_ASSIGN(row.info.proven_dead, is_proven_dead(holder, here_));
+  // `expires` means nothing after a boot, so here even a holder without a process ends with it.
+  const bool last_boot = holder.host == here_.host && holder.boot != here_.boot;
+  ASCOPE_TRY_ASSIGN(const bool gone, is_proven_dead(holder, here_));
+  row.info.proven_dead = gone || last_boot;
   if (row.info.proven_dead) {
     return Claim::dead;
   }

@@ -31,6 +31,10 @@ void check_lease_processes(const LeaseFixture& fixture);
 // hand-over. Then the same number of processes queue up one after the other and are served in that order.
 void check_lease_queue(const LeaseFixture& fixture, int workers, int turns);
 
+// Processes take turns while every now and then one is killed, wherever it is: `kills` times. Nobody
+// overlaps, and the turns go on after each kill. Needs sees_death.
+void check_lease_kills(const LeaseFixture& fixture, int workers, int kills);
+
 // This very process as a holder, on `host`.
 LeaseHolder this_process(const std::string& host);
 LeaseRequest lease_request(const LeaseFixture& fixture, const std::string& name);

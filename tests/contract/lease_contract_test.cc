@@ -66,19 +66,19 @@ TEST_CASE("a keeper bears a store that is down for less than a TTL, and no longe
   LeaseFixture fixture;
   const auto store = server.connect();
   LeaseRequest request = lease_request(fixture, "slot");
-  request.ttl = Millis(600);
+  request.ttl = Millis(1500);
   int lost = 0;
   LeaseKeeper keeper(*store, store->acquire({}, request).value(), system_clock(), Millis(0), [&] { ++lost; });
   server.set_down(true);
-  ::usleep(300'000);
+  ::usleep(600'000);
   server.set_down(false);
-  ::usleep(150'000);
+  ::usleep(400'000);
   CHECK(keeper.check().has_value());
   CHECK(lost == 0);
   server.set_down(true);
-  ::usleep(500'000);
+  ::usleep(1'300'000);
   CHECK(keeper.check().error().kind == ErrorKind::conflict);
-  ::usleep(400'000);
+  ::usleep(1'000'000);
   CHECK(lost == 1);
   server.set_down(false);
   CHECK(keeper.release({}).error().kind == ErrorKind::conflict);
@@ -152,13 +152,13 @@ TEST_CASE("a sqlite lease of another machine is judged by its deadline alone") {
   LeaseRequest request = lease_request(fixture, "slot");
   request.holder.host = "host-b";
   request.holder.pid = 4'194'303;  // means nothing here
-  request.ttl = Millis(200);
+  request.ttl = Millis(900);
   const auto grant = there->acquire({}, request);
   REQUIRE(grant.has_value());
   const auto here = fixture.open();
   LeaseRequest next = lease_request(fixture, "slot");
   CHECK(here->acquire({}, next).error().kind == ErrorKind::busy);
-  next.wait = Millis(3000);
+  next.wait = Millis(8000);
   CHECK(here->acquire({}, next).has_value());
   CHECK_FALSE(there->renew({}, *grant).value());
 }
@@ -236,4 +236,9 @@ TEST_CASE("a sqlite file that is no database, or holds a broken holder, is corru
   const auto opened = open_sqlite_leases({}, url, {broken.path, "host-a"});
   REQUIRE_FALSE(opened.has_value());
   CHECK(opened.error().kind == ErrorKind::corrupt);
+}
+
+TEST_CASE("sqlite leases go on when holders and waiters are killed") {
+  const TempFolder folder;
+  check_lease_kills(sqlite_fixture(folder), 6, 15);
 }

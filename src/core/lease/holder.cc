@@ -76,13 +76,13 @@ Result<PidScope> this_pid_scope(std::string host) {
 }
 
 Result<bool> is_proven_dead(const LeaseHolder& holder, const PidScope& here) {
-  if (holder.host != here.host || holder.host.empty()) {
+  if (holder.host != here.host || holder.host.empty() || holder.pid <= 0) {
     return false;
   }
   if (holder.boot != here.boot) {
     return !holder.boot.empty();
   }
-  if (holder.pid_namespace != here.pid_namespace || holder.pid <= 0) {
+  if (holder.pid_namespace != here.pid_namespace) {
     return false;
   }
   ASCOPE_TRY_ASSIGN(const bool alive, process_alive(static_cast<pid_t>(holder.pid), holder.start_time));

@@ -23,7 +23,8 @@ struct PidScope {
 };
 Result<PidScope> this_pid_scope(std::string host);
 // True only if the holder ran in this very scope and its process, told by pid and start time, is gone; or it
-// ran on this host before the last boot. Anything that cannot be told is false.
+// ran on this host before the last boot. Anything that cannot be told is false, and so is a holder without a
+// process.
 Result<bool> is_proven_dead(const LeaseHolder& holder, const PidScope& here);
 
 // "alice on build7, pid 4711 ('run -- make')", safe for a terminal.
