@@ -10,6 +10,7 @@
 #include "backends/bubblewrap/sandbox.h"
 #include "backends/bubblewrap/starter.h"
 #include "core/base/file.h"
+#include "core/tree/beneath.h"
 #include "core/tree/stream.h"
 #include "core/tree/walker.h"
 #include "guest/applets.h"
@@ -250,12 +251,14 @@ Result<std::unique_ptr<TreeReader>> BwrapFiles::read_tree(const OpContext& ctx,
     if (!relative) {
       return make_error(ErrorKind::internal, "'" + path + "' is not below '" + base + "'");
     }
-    auto there = open_inside(root->get(), "/" + *relative);
-    if (!there && there.error().kind == ErrorKind::not_found) {
+    // Any type will do, a link itself too. A folder of mode 000 is the walker's to open: it may have the
+    // right.
+    const Opened there = open_beneath(root->get(), *relative, O_PATH);
+    if (there.error == ENOENT || there.error == ENOTDIR || there.error == ELOOP || there.error == EXDEV) {
       continue;
     }
-    if (!there && there.error().kind != ErrorKind::denied) {
-      return std::move(there).error();
+    if (there.error != 0 && there.error != EACCES) {
+      return errno_error("opening '" + path + "' of the sandbox", there.error);
     }
     options.start.push_back(*relative);
   }
