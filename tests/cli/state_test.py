@@ -103,6 +103,7 @@ class StateTest(harness.CliTest):
                 self.assertEqual(done.code, 2, done)
                 self.assertIn(says, done.errors)
                 self.assertIn("bad.json", done.errors)
+                self.assertNotIn("--from-state", done.errors)
         self.assertEqual(self.state("export", SLOT).code, 4)
         self.assertEqual(self.state("import", "/no/such/file", SLOT).code, 4)
 

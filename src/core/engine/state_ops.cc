@@ -36,6 +36,22 @@ Result<void> check_unsaved(const SlotKey& slot, const SlotRecord& record, bool a
       fmt::format("'ascope-sandbox stop {}' saves it, --allow-loss gives it up", slot.written()));
 }
 
+// Before any lock is taken: what the user gave is a document that every reader takes.
+Result<void> check_text(std::string_view text) {
+  auto json = parse_document(text);
+  if (json && json->is_object() && json->contains("json")) {
+    auto inner = get_string(*json, "json");
+    json = inner ? parse_document(*inner) : Result<Json>(std::move(inner).error());
+  }
+  auto checked = json ? check_document(*json) : Result<void>(std::move(json).error());
+  if (!checked) {
+    Error error = std::move(checked).error();
+    error.kind = ErrorKind::config;
+    return std::move(error).with_hint("'ascope-sandbox state export SLOT' prints a document as it has to be");
+  }
+  return ok();
+}
+
 Error newer_error(const SlotKey& slot) {
   return make_error(ErrorKind::unsupported,
                     fmt::format("the state of {} was written by a newer version", slot.written()),
@@ -46,6 +62,7 @@ Error newer_error(const SlotKey& slot) {
 
 Result<void> import_state(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
                           const ImportOptions& options, Receipt& receipt) {
+  ASCOPE_TRY(check_text(options.text));
   ASCOPE_TRY_ASSIGN(auto session, open_session(services, ctx, slot, options.lock, options.dry_run, receipt));
   const SlotRecord& present = session->record();
   if (present.kind == RecordClass::newer) {
