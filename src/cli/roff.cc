@@ -94,9 +94,11 @@ RoffPage::RoffPage(std::string_view name, int section, std::string_view summary)
   std::string title(name);
   std::transform(title.begin(), title.end(), title.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  out_ = fmt::format(".\\\" Written from the program's declarations: see CONTRIBUTING.md.\n");
+  out_ = ".\\\" Written from the program's declarations: see CONTRIBUTING.md.\n";
   out_ += fmt::format(".TH {} {} {} \"ascope-sandbox {}\"\n", title, section, kManualDate, ASCOPE_VERSION);
-  this->section("NAME").raw(fmt::format("{} \\- {}", name, roff_escape(summary)));
+  this->section("NAME");
+  out_ += roff_fill(fmt::format("{} - {}", name, summary));
+  fresh_ = false;
 }
 
 RoffPage& RoffPage::section(std::string_view title) {
