@@ -93,11 +93,25 @@ Result<void> load_aux(StateStore& state, const OpContext& ctx, const std::string
   return ok();
 }
 
-std::string holder_text(const LeaseInfo& info) {
-  return fmt::format("{} on {} ({}) since {}", info.holder.user, info.holder.host_name,
-                     info.holder.pid == 0 ? "held by hand" : fmt::format("pid {}", info.holder.pid),
-                     info.since);
+// For what must be done although a signal came or time is over.
+OpContext ending_context() {
+  OpContext out = OpContext{}.with_timeout(Millis(2000));
+  out.uninterruptible = true;
+  return out;
 }
+
+// Gives a lease back that its taker did not come to use.
+struct UnusedLease {
+  LeaseStore* store = nullptr;
+  LeaseGrant grant = {};
+  ~UnusedLease() {
+    if (store != nullptr) {
+      if (auto released = store->release(ending_context(), grant); !released) {
+        log("lease", LogLevel::warn, "could not release: {}", released.error().message);
+      }
+    }
+  }
+};
 
 }  // namespace
 
@@ -131,8 +145,7 @@ Result<std::string> store_realm(EngineServices& services, const OpContext& ctx) 
 SlotSession::~SlotSession() {
   if (keeper_ && !joined_) {
     // The holder ends without close(): a lease that cannot be given back runs out by itself.
-    const OpContext last = OpContext{}.with_timeout(Millis(2000));
-    if (auto released = keeper_->release(last); !released) {
+    if (auto released = keeper_->release(ending_context()); !released) {
       log("lease", LogLevel::warn, "could not release: {}", released.error().message);
     }
   }
@@ -162,6 +175,7 @@ Result<std::unique_ptr<SlotSession>> SlotSession::open(EngineServices& services,
     ASCOPE_TRY_ASSIGN(session->keeper_store_, services.open_leases());
     receipt.order = session->keeper_store_->order();
     LeaseGrant grant;
+    UnusedLease unused;
     if (!options.lease_token.empty()) {
       ASCOPE_TRY_ASSIGN(grant,
                         join_lease(*session->keeper_store_, ctx, slot.store_name(), options.lease_token));
@@ -177,9 +191,11 @@ Result<std::unique_ptr<SlotSession>> SlotSession::open(EngineServices& services,
       request.wait = std::max(Millis(0), wait - (ctx.clock->boottime() - begin));
       request.retry = profile.lock_retry;
       request.on_wait = [&](const LeaseInfo& info) {
-        services.status(fmt::format("Waiting for {}: held by {}.", slot.written(), holder_text(info)));
+        services.status(fmt::format("Waiting for {}: held by {}.", slot.written(), describe_holder(info)));
       };
       ASCOPE_TRY_ASSIGN(grant, session->keeper_store_->acquire(ctx, request));
+      unused.store = session->keeper_store_.get();
+      unused.grant = grant;
     }
     ASCOPE_TRY_ASSIGN(session->view_, read_slot(services, ctx, slot));
     const std::uint64_t seen = session->view_.record.meta ? session->view_.record.meta->fence : 0;
@@ -188,6 +204,7 @@ Result<std::unique_ptr<SlotSession>> SlotSession::open(EngineServices& services,
       ASCOPE_TRY_ASSIGN(grant.fence, session->keeper_store_->raise(ctx, grant, seen));
     }
     session->fence_ = grant.fence;
+    unused.store = nullptr;
     session->keeper_ = std::make_unique<LeaseKeeper>(*session->keeper_store_, grant, *ctx.clock,
                                                      profile.max_hold.value_or(Millis(0)), options.on_lost);
   } else {
@@ -367,7 +384,9 @@ Result<void> SlotSession::remove_old_aux(const OpContext& ctx, StateStore& state
 
 Result<void> SlotSession::close(const OpContext& ctx) {
   if (keeper_ && !joined_) {
-    auto released = keeper_->release(ctx);
+    OpContext ending = ctx;
+    ending.uninterruptible = true;  // a signal ends the command, and its lease with it
+    auto released = keeper_->release(ending);
     keeper_.reset();
     lock_.reset();
     return released;
