@@ -272,5 +272,37 @@ class RunTest(LockTest):
             self.assertEqual(file.read().strip(), "12")
 
 
+class LifecycleTest(LockTest):
+    """The lease that a user holds, and the commands that change a slot."""
+
+    def setUp(self):
+        super().setUp()
+        harness.need_sandbox(self.place)
+
+    def test_commands_below_lock_run_work_under_its_lease(self):
+        program = self.place.program()
+        script = (f"'{program}' start {SLOT} --wait 0 && '{program}' exec {SLOT} -- sh -c 'echo hi > f' && "
+                  f"'{program}' snapshot {SLOT} --wait 0 >&2 && '{program}' run {SLOT} --wait 0 -- cat f")
+        done = self.place.ok("lock", "run", SLOT, "--", "sh", "-c", script)
+        self.assertTrue(done.text.endswith("hi\n"), done)
+        self.assertEqual(self.rows(), [])
+
+    def test_a_slot_held_by_hand_is_changed_with_its_token_only(self):
+        token = self.acquire()
+        error = self.error(self.place.run("start", SLOT, "--wait", "0", "-o", "json"), "busy", 5)
+        self.assertIn("lock acquire", error["message"])
+        self.place.ok("start", SLOT, "--lease", token)
+        # exec takes no lease.
+        self.place.ok("exec", SLOT, "--", "true")
+        self.assertEqual(self.place.run("stop", SLOT, "--wait", "0").code, 5)
+        self.place.ok("stop", SLOT, env={"ASCOPE_LEASE": token})
+        [row] = self.rows()
+        self.assertEqual(row["standing"], "held")
+        self.error(self.place.run("start", "session/s2", "--lease", token, "-o", "json"), "conflict", 6)
+        self.place.ok("lock", "release", SLOT)
+        self.place.ok("start", SLOT, "--wait", "0")
+        self.error(self.place.run("stop", SLOT, "--lease", token, "-o", "json"), "conflict", 6)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -5,6 +5,7 @@
 
 #include "core/base/json.h"
 #include "core/base/process.h"
+#include "core/slot_key.h"
 
 namespace ascope {
 
@@ -121,7 +122,9 @@ std::string describe_holder(const LeaseInfo& info) {
 }
 
 Error lease_busy_error(const LeaseInfo& info) {
-  return make_error(ErrorKind::busy, "the lease of '" + info.name + "' is held by " + describe_holder(info),
+  return make_error(ErrorKind::busy,
+                    "the lease of " + SlotKey::from_store_name(info.name).written() + " is held by " +
+                        describe_holder(info),
                     "wait longer with --wait; 'ascope-sandbox lock ls' shows all holders");
 }
 
