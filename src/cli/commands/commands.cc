@@ -13,6 +13,17 @@ extern const Command kCreateCommand;
 extern const Command kStartCommand;
 extern const Command kExecCommand;
 extern const Command kSnapshotCommand;
+extern const Command kSnapshotLsCommand;
+extern const Command kSnapshotShowCommand;
+extern const Command kSnapshotCatCommand;
+extern const Command kSnapshotFindCommand;
+extern const Command kSnapshotDiffCommand;
+extern const Command kSnapshotCheckCommand;
+extern const Command kSnapshotExportCommand;
+extern const Command kSnapshotImportCommand;
+extern const Command kSnapshotTagCommand;
+extern const Command kSnapshotRmCommand;
+extern const Command kSnapshotStatsCommand;
 extern const Command kRestoreCommand;
 extern const Command kUndoCommand;
 extern const Command kStopCommand;
@@ -54,6 +65,17 @@ std::span<const Command* const> commands() {
       &kStartCommand,
       &kExecCommand,
       &kSnapshotCommand,
+      &kSnapshotLsCommand,
+      &kSnapshotShowCommand,
+      &kSnapshotCatCommand,
+      &kSnapshotFindCommand,
+      &kSnapshotDiffCommand,
+      &kSnapshotCheckCommand,
+      &kSnapshotExportCommand,
+      &kSnapshotImportCommand,
+      &kSnapshotTagCommand,
+      &kSnapshotRmCommand,
+      &kSnapshotStatsCommand,
       &kRestoreCommand,
       &kUndoCommand,
       &kStopCommand,

@@ -34,8 +34,31 @@ class MeteredSource final : public TreeSource {
   std::uint64_t bytes_ = 0;
 };
 
-// What besides the workspace root is saved: all of the tree, or the profile's list; absolute paths.
-TreeSelection other_roots(const Profile& profile) {
+void keep_notes(Receipt& receipt, HistoryItem& item, const std::vector<TreeNote>& notes) {
+  constexpr std::size_t kMax = 100;
+  for (std::size_t i = 0; i < notes.size() && i < kMax; ++i) {
+    receipt.notes.push_back(notes[i]);
+    item.notes.push_back(Json{{"path", bytes_json(notes[i].path)}, {"what", bytes_json(notes[i].what)}});
+  }
+  if (notes.size() > kMax) {
+    receipt.notes.push_back({"", fmt::format("and {} more", notes.size() - kMax)});
+  }
+}
+
+}  // namespace
+
+TreeSelection workspace_selection(const Profile& profile) {
+  TreeSelection selection;
+  selection.roots = {profile.workspace_root};
+  selection.relative_to = profile.workspace_root;
+  selection.exclude = profile.exclude;
+  for (const auto& path : excluded_entry_paths(profile)) {
+    selection.skip.push_back(profile.workspace_root + "/" + path);
+  }
+  return selection;
+}
+
+TreeSelection other_selection(const Profile& profile) {
   TreeSelection selection;
   selection.relative_to = "/";
   selection.exclude = profile.exclude;
@@ -54,19 +77,6 @@ TreeSelection other_roots(const Profile& profile) {
   }
   return selection;
 }
-
-void keep_notes(Receipt& receipt, HistoryItem& item, const std::vector<TreeNote>& notes) {
-  constexpr std::size_t kMax = 100;
-  for (std::size_t i = 0; i < notes.size() && i < kMax; ++i) {
-    receipt.notes.push_back(notes[i]);
-    item.notes.push_back(Json{{"path", bytes_json(notes[i].path)}, {"what", bytes_json(notes[i].what)}});
-  }
-  if (notes.size() > kMax) {
-    receipt.notes.push_back({"", fmt::format("and {} more", notes.size() - kMax)});
-  }
-}
-
-}  // namespace
 
 const HistoryItem* find_item(const Aux& aux, std::string_view snapshot) {
   const auto it = std::find_if(aux.history.begin(), aux.history.end(),
@@ -96,17 +106,10 @@ Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, Slot
   if (profile.freeze != "never") {
     ASCOPE_TRY_ASSIGN(freeze, sandbox.files().freeze(ctx));
   }
-  TreeSelection workspace;
-  workspace.roots = {profile.workspace_root};
-  workspace.relative_to = profile.workspace_root;
-  workspace.exclude = profile.exclude;
-  for (const auto& path : excluded_entry_paths(profile)) {
-    workspace.skip.push_back(profile.workspace_root + "/" + path);
-  }
-  ASCOPE_TRY_ASSIGN(auto workspace_reader, sandbox.files().read_tree(ctx, workspace));
+  ASCOPE_TRY_ASSIGN(auto workspace_reader, sandbox.files().read_tree(ctx, workspace_selection(profile)));
   MeteredSource workspace_source(services, std::move(workspace_reader));
   std::unique_ptr<MeteredSource> roots_source;
-  if (const TreeSelection roots = other_roots(profile); !roots.roots.empty()) {
+  if (const TreeSelection roots = other_selection(profile); !roots.roots.empty()) {
     ASCOPE_TRY_ASSIGN(auto roots_reader, sandbox.files().read_tree(ctx, roots));
     roots_source = std::make_unique<MeteredSource>(services, std::move(roots_reader));
   }

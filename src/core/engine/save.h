@@ -16,6 +16,11 @@ struct SavedTree {
   HistoryItem item;     // complete: kind, time, parent, rev, fence, host, tree filled in
 };
 
+// What a snapshot holds: the workspace root without mount points of entries, and what else the profile
+// persists (no roots: nothing else), relative to "/".
+TreeSelection workspace_selection(const Profile& profile);
+TreeSelection other_selection(const Profile& profile);
+
 // Saves the workspace (and what else the profile persists) of `sandbox`, frozen where it runs. Not committed:
 // the caller puts the item into the history and commits. `not_found` if the workspace root is missing (never
 // an empty archive over a good one). On failure nothing is left in the store. `parent` may be null.

@@ -134,6 +134,16 @@ class VerifiedTree final : public TreeSource {
   bool verified_ = false;
 };
 
+// What the format could not hold.
+void add_notes(HistoryItem& item, const std::vector<TreeNote>& notes) {
+  constexpr std::size_t kMost = 100;
+  for (const TreeNote& note : notes) {
+    if (item.notes.size() < kMost) {
+      item.notes.push_back(Json{{"path", bytes_json(note.path)}, {"what", bytes_json(note.what)}});
+    }
+  }
+}
+
 class EmptyTree final : public TreeSource {
  public:
   Result<bool> next(TreeEntry& /*entry*/) override { return false; }
@@ -208,6 +218,7 @@ Result<SaveOutcome> TarRepository::save(const OpContext& ctx, const SaveRequest&
   item.sha256 = first->sha256;
   item.files = first->stats.files;
   item.content_bytes = first->stats.content_bytes;
+  add_notes(item, first->stats.notes);
   if (alone) {
     return out;
   }
@@ -223,6 +234,7 @@ Result<SaveOutcome> TarRepository::save(const OpContext& ctx, const SaveRequest&
   item.roots_sha256 = (*second)->sha256;
   item.files += (*second)->stats.files;
   item.content_bytes += (*second)->stats.content_bytes;
+  add_notes(item, (*second)->stats.notes);
   return out;
 }
 

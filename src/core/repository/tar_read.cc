@@ -6,13 +6,13 @@
 
 #include "core/repository/tar.h"
 #include "core/repository/tar_header.h"
+#include "core/repository/tar_input.h"
 #include "core/tree/path_set.h"
 
 namespace ascope {
 
 namespace {
 
-constexpr std::size_t kBufferBytes = 256U << 10U;
 constexpr std::uint64_t kMaxPaxBytes = 16U << 20U;    // a sparse map may lie in it
 constexpr std::uint64_t kMaxNameBytes = 128U << 10U;  // of GNU's long names
 constexpr std::uint8_t kFileMark = 1;
@@ -21,14 +21,6 @@ constexpr std::uint8_t kFolderMark = 2;
 Error corrupt(std::string message) {
   return make_error(ErrorKind::corrupt, std::move(message));
 }
-Error cut(const std::string& where) {
-  return corrupt("the archive is cut" + (where.empty() ? std::string() : " in '" + where + "'"));
-}
-
-std::size_t padding(std::uint64_t size) {
-  return static_cast<std::size_t>((kTarBlock - size % kTarBlock) % kTarBlock);
-}
-
 // "./a//b/." → "a/b". `corrupt` if it is absolute or check_tree_path refuses it.
 Result<std::string> clean_path(std::string_view path, bool root_ok) {
   if (path.starts_with('/')) {
@@ -53,16 +45,12 @@ Result<std::string> clean_path(std::string_view path, bool root_ok) {
 
 class TarReader final : public TreeSource {
  public:
-  explicit TarReader(std::unique_ptr<ByteSource> bytes) : bytes_(std::move(bytes)) {}
+  explicit TarReader(std::unique_ptr<ByteSource> bytes) : input_(std::move(bytes)) {}
 
   Result<bool> next(TreeEntry& entry) override;
   Result<std::optional<DataBlock>> read() override;
 
  private:
-  // Makes at least `count` bytes available in the buffer, or fewer at the end of the bytes.
-  Result<std::size_t> ahead(std::size_t count);
-  Result<void> take(std::uint64_t count, std::string& out);
-  Result<void> skip(std::uint64_t count);
   Result<bool> header(TarHeader& out);
   Result<void> check_end();
   Result<std::string> long_text(const TarHeader& header, std::uint64_t most);
@@ -72,14 +60,9 @@ class TarReader final : public TreeSource {
   Result<void> set_type(const TarHeader& header, TreeEntry& entry);
   Result<void> set_fields(const TarHeader& header, TreeEntry& entry);
   Result<void> set_sparse(const TarHeader& header, TreeEntry& entry);
-  Result<void> read_gnu_map(const TarHeader& header, TreeEntry& entry, std::vector<Extent>& map);
-  Result<void> read_text_map(std::vector<Extent>& map);
-  Result<void> check_map(TreeEntry& entry, const std::vector<Extent>& map);
   Result<void> remember(const TreeEntry& entry);
 
-  std::unique_ptr<ByteSource> bytes_;
-  std::string buffer_;
-  std::size_t used_ = 0;
+  TarInput input_;
   std::string block_;
 
   PaxFields pax_;
@@ -97,75 +80,29 @@ class TarReader final : public TreeSource {
   PathSet seen_;
 };
 
-Result<std::size_t> TarReader::ahead(std::size_t count) {
-  while (buffer_.size() - used_ < count) {
-    buffer_.erase(0, used_);
-    used_ = 0;
-    const std::size_t have = buffer_.size();
-    buffer_.resize(have + kBufferBytes);
-    Result<std::size_t> got = bytes_->read(std::span(buffer_).subspan(have));
-    buffer_.resize(have + (got ? *got : 0));
-    if (!got) {
-      return got;
-    }
-    if (*got == 0) {
-      break;
-    }
-  }
-  return buffer_.size() - used_;
-}
-
-Result<void> TarReader::take(std::uint64_t count, std::string& out) {
-  out.clear();
-  while (out.size() < count) {
-    ASCOPE_TRY_ASSIGN(const std::size_t have, ahead(1));
-    if (have == 0) {
-      return cut(member_);
-    }
-    const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(have, count - out.size()));
-    out.append(buffer_, used_, now);
-    used_ += now;
-  }
-  return ok();
-}
-
-Result<void> TarReader::skip(std::uint64_t count) {
-  while (count > 0) {
-    ASCOPE_TRY_ASSIGN(const std::size_t have, ahead(1));
-    if (have == 0) {
-      return cut(member_);
-    }
-    const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(have, count));
-    used_ += now;
-    count -= now;
-  }
-  return ok();
-}
-
 Result<void> TarReader::check_end() {
-  ASCOPE_TRY_ASSIGN(std::size_t have, ahead(kTarBlock));
-  if (have < kTarBlock) {
+  ASCOPE_TRY_ASSIGN(ByteView rest, input_.ahead(kTarBlock));
+  if (rest.size() < kTarBlock) {
     return corrupt("the archive is cut: its second end block is missing");
   }
-  while (have > 0) {
-    const ByteView rest = ByteView(buffer_).substr(used_);
+  while (!rest.empty()) {
     if (rest.find_first_not_of('\0') != ByteView::npos) {
       return corrupt("the archive has something behind its end");
     }
-    used_ = buffer_.size();
-    ASCOPE_TRY_ASSIGN(have, ahead(1));
+    input_.consume(rest.size());
+    ASCOPE_TRY_ASSIGN(rest, input_.ahead(1));
   }
   return ok();
 }
 
 // false at the end blocks.
 Result<bool> TarReader::header(TarHeader& out) {
-  ASCOPE_TRY_ASSIGN(const std::size_t have, ahead(kTarBlock));
-  if (have < kTarBlock) {
-    return have == 0 ? corrupt("the archive is cut: it has no end blocks") : cut("");
+  ASCOPE_TRY_ASSIGN(const ByteView have, input_.ahead(kTarBlock));
+  if (have.size() < kTarBlock) {
+    return corrupt(have.empty() ? "the archive is cut: it has no end blocks" : "the archive is cut");
   }
-  block_.assign(buffer_, used_, kTarBlock);
-  used_ += kTarBlock;
+  block_ = have.substr(0, kTarBlock);
+  input_.consume(kTarBlock);
   if (block_.find_first_not_of('\0') == std::string::npos) {
     ASCOPE_TRY(check_end());
     return false;
@@ -180,8 +117,8 @@ Result<std::string> TarReader::long_text(const TarHeader& header, std::uint64_t 
                    " bytes long");
   }
   std::string out;
-  ASCOPE_TRY(take(header.size_bytes, out));
-  ASCOPE_TRY(skip(padding(header.size_bytes)));
+  ASCOPE_TRY(input_.take(header.size_bytes, out));
+  ASCOPE_TRY(input_.skip(tar_padding(header.size_bytes)));
   return out;
 }
 
@@ -212,7 +149,7 @@ Result<bool> TarReader::describes_next(const TarHeader& header) {
       return true;
     }
     case 'V':  // volume label
-      ASCOPE_TRY(skip(header.size_bytes + padding(header.size_bytes)));
+      ASCOPE_TRY(input_.skip(header.size_bytes + tar_padding(header.size_bytes)));
       return true;
     default:
       return false;
@@ -223,8 +160,9 @@ Result<bool> TarReader::next(TreeEntry& entry) {
   if (done_) {
     return false;
   }
-  ASCOPE_TRY(skip(stored_left_));
-  ASCOPE_TRY(skip(pad_));
+  if (Result<void> skipped = input_.skip(stored_left_ + pad_); !skipped) {
+    return std::move(skipped).error().within("member '" + member_ + "'");
+  }
   stored_left_ = 0;
   pad_ = 0;
   pax_ = PaxFields{};
@@ -343,7 +281,7 @@ Result<bool> TarReader::begin_member(const TarHeader& header, TreeEntry& entry) 
   const bool may_have_data =
       entry.type == EntryType::file || header.type == 'D' || (header.type == '1' && has_pax_);
   stored_left_ = may_have_data ? stored_left_ : 0;
-  pad_ = padding(stored_left_);
+  pad_ = tar_padding(stored_left_);
   extents_.clear();
   extent_ = 0;
   extent_used_ = 0;
@@ -351,7 +289,9 @@ Result<bool> TarReader::begin_member(const TarHeader& header, TreeEntry& entry) 
     entry.size_bytes = stored_left_;
     extents_ = {{0, stored_left_}};
     if (header.type == 'S' || pax_.is_sparse) {
-      ASCOPE_TRY(set_sparse(header, entry));
+      if (Result<void> sparse = set_sparse(header, entry); !sparse) {
+        return std::move(sparse).error().within("sparse member '" + member_ + "'");
+      }
     }
   }
   ASCOPE_TRY(remember(entry));
@@ -373,113 +313,21 @@ Result<void> TarReader::remember(const TreeEntry& entry) {
 Result<void> TarReader::set_sparse(const TarHeader& header, TreeEntry& entry) {
   std::vector<Extent> map;
   if (header.type == 'S') {
-    ASCOPE_TRY(read_gnu_map(header, entry, map));
+    ASCOPE_TRY_ASSIGN(entry.size_bytes, read_gnu_map(header, input_, map));
   } else {
     if (!pax_.real_size) {
-      return corrupt("sparse member '" + member_ + "' has no size");
+      return corrupt("it has no size");
     }
     entry.size_bytes = *pax_.real_size;
     if (pax_.sparse_major == "1" && pax_.sparse_minor == "0") {
-      ASCOPE_TRY(read_text_map(map));
+      ASCOPE_TRY(read_text_map(input_, stored_left_, map));
     } else if (pax_.sparse_major.empty() || pax_.sparse_major == "0") {
       map = std::move(pax_.sparse_map);
     } else {
-      return corrupt("sparse member '" + member_ + "' is of an unknown format");
+      return corrupt("its format is unknown");
     }
   }
-  return check_map(entry, map);
-}
-
-Result<void> TarReader::read_gnu_map(const TarHeader& header, TreeEntry& entry, std::vector<Extent>& map) {
-  const auto pairs = [&](ByteView block, std::size_t at, int count) {
-    for (int i = 0; i < count; ++i, at += 24) {
-      if (block[at] == '\0') {
-        return true;
-      }
-      const auto offset = tar_number(block.substr(at, 12));
-      const auto length = tar_number(block.substr(at + 12, 12));
-      if (!offset || !length || *offset < 0 || *length < 0 || map.size() == kMaxExtents) {
-        return false;
-      }
-      map.push_back({static_cast<std::uint64_t>(*offset), static_cast<std::uint64_t>(*length)});
-    }
-    return true;
-  };
-  const auto real_size = tar_number(header.block.substr(483, 12));
-  bool good = real_size && *real_size >= 0 && pairs(header.block, 386, 4);
-  bool extended = header.block[482] != '\0';
-  std::string block;
-  while (good && extended) {
-    ASCOPE_TRY(take(kTarBlock, block));
-    good = pairs(block, 0, 21);
-    extended = block[504] != '\0';
-  }
-  if (!good) {
-    return corrupt("sparse member '" + member_ + "' has an impossible map");
-  }
-  entry.size_bytes = static_cast<std::uint64_t>(*real_size);
-  return ok();
-}
-
-// Format 1.0: the map is text at the beginning of the data, padded to a block.
-Result<void> TarReader::read_text_map(std::vector<Extent>& map) {
-  std::uint64_t used = 0;
-  const auto number = [&]() -> Result<std::uint64_t> {
-    std::string digits;
-    while (digits.size() <= 20) {
-      ASCOPE_TRY_ASSIGN(const std::size_t have, ahead(1));
-      if (have == 0) {
-        return cut(member_);
-      }
-      if (used == stored_left_) {
-        break;
-      }
-      const char c = buffer_[used_++];
-      ++used;
-      if (c == '\n') {
-        const auto value = decimal(digits);
-        return value ? Result<std::uint64_t>(*value)
-                     : corrupt("sparse member '" + member_ + "' has an impossible map");
-      }
-      digits += c;
-    }
-    return corrupt("sparse member '" + member_ + "' has an impossible map");
-  };
-  ASCOPE_TRY_ASSIGN(const std::uint64_t count, number());
-  if (count > kMaxExtents) {
-    return corrupt("sparse member '" + member_ + "' has too many pieces");
-  }
-  for (std::uint64_t i = 0; i < count; ++i) {
-    ASCOPE_TRY_ASSIGN(const std::uint64_t offset, number());
-    ASCOPE_TRY_ASSIGN(const std::uint64_t length, number());
-    map.push_back({offset, length});
-  }
-  const std::size_t pad = padding(used);
-  if (pad > stored_left_ - used) {
-    return corrupt("sparse member '" + member_ + "' has an impossible map");
-  }
-  ASCOPE_TRY(skip(pad));
-  stored_left_ -= used + pad;
-  return ok();
-}
-
-Result<void> TarReader::check_map(TreeEntry& entry, const std::vector<Extent>& map) {
-  std::uint64_t end = 0;
-  std::uint64_t total = 0;
-  extents_.clear();
-  for (const Extent& one : map) {
-    if (one.offset < end || one.offset > entry.size_bytes || one.length > entry.size_bytes - one.offset) {
-      return corrupt("sparse member '" + member_ + "' has an impossible map");
-    }
-    end = one.offset + one.length;
-    total += one.length;
-    if (one.length > 0) {
-      extents_.push_back(one);
-    }
-  }
-  if (total != stored_left_) {
-    return corrupt("the map of sparse member '" + member_ + "' does not fit its data");
-  }
+  ASCOPE_TRY_ASSIGN(extents_, check_sparse_map(map, entry.size_bytes, stored_left_));
   entry.sparse = true;
   entry.extents = extents_;
   return ok();
@@ -494,17 +342,14 @@ Result<std::optional<DataBlock>> TarReader::read() {
     return std::optional<DataBlock>();
   }
   const Extent& extent = extents_[extent_];
-  if (used_ == buffer_.size()) {
-    used_ = 0;
-    buffer_.clear();
+  ASCOPE_TRY_ASSIGN(const ByteView have, input_.ahead(1));
+  if (have.empty()) {
+    return corrupt("the archive is cut in '" + member_ + "'");
   }
-  ASCOPE_TRY_ASSIGN(const std::size_t have, ahead(1));
-  if (have == 0) {
-    return cut(member_);
-  }
-  const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(have, extent.length - extent_used_));
-  const DataBlock block{extent.offset + extent_used_, ByteView(buffer_).substr(used_, now)};
-  used_ += now;
+  const auto now =
+      static_cast<std::size_t>(std::min<std::uint64_t>(have.size(), extent.length - extent_used_));
+  const DataBlock block{extent.offset + extent_used_, have.substr(0, now)};
+  input_.consume(now);
   extent_used_ += now;
   stored_left_ -= now;
   return std::optional<DataBlock>(block);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/tree/apply_moves.h"
+#include "core/tree/apply_place.h"
 #include "core/tree/apply_stage.h"
 #include "core/tree/beneath.h"
 #include "core/tree/prune.h"
@@ -26,10 +27,8 @@ class Applier {
         root_(std::move(root)),
         source_(source),
         options_(options),
-        state_(options),
-        folders_(root_.get()) {
-    state_.root = root_.get();
-  }
+        state_(root_.get(), options),
+        placer_(state_) {}
 
   Result<ApplyReport> run();
 
@@ -47,27 +46,14 @@ class Applier {
   [[nodiscard]] Verdict decide(const std::string& path, const struct stat& info) const;
   Result<void> change_tree();
   Result<void> carry_out(std::uint64_t place, const PlanRecord& record);
-  Result<void> make_folder(const std::string& path);
-  Result<int> folder_for(const std::string& path);
-  Result<void> put_in_place(const std::string& stage_name, const std::string& path);
-  Result<void> link_in_place(const PlanRecord& record);
-  Result<void> set_in_place(const TreeEntry& entry);
-  Result<void> finish_folders();
-  // Gives the owner all rights on the folders down to `path`, where only modes kept us out.
-  Result<void> lift(const std::string& path);
-  // Runs `call` (0, or -1 with errno), once more after lifting where it is not allowed.
-  Result<void> attempt(const std::string& path, std::string_view what, const std::function<int()>& call);
 
   const OpContext& ctx_;
   UniqueFd root_;
   TreeSource& source_;
   const ApplyOptions& options_;
   ApplyState state_;
-  FolderCache folders_;
-  FolderCache targets_{root_.get()};
+  Placer placer_;
   std::unique_ptr<ApplyPlan> plan_;
-  std::vector<std::uint64_t> folder_places_;
-  std::vector<std::pair<std::string, mode_t>> lifted_;
 };
 
 Result<void> Applier::each_entry(const std::function<Result<void>(TreeEntry&)>& take) {
@@ -113,16 +99,16 @@ Result<void> Applier::check_empty() {
 
 Result<void> Applier::write_fresh(TreeEntry& entry) {
   if (entry.type == EntryType::directory) {
-    ASCOPE_TRY(make_folder(entry.path));
+    ASCOPE_TRY(placer_.make_folder(entry.path));
     ASCOPE_TRY_ASSIGN(const std::uint64_t place, plan_->add(PlanAction::folder, 0, entry));
-    folder_places_.push_back(place);
+    placer_.finish_later(place);
     return ok();
   }
   if (entry.type == EntryType::hardlink) {
     ++state_.report.written;
-    return link_in_place({PlanAction::link, 0, entry});
+    return placer_.link_in_place({PlanAction::link, 0, entry});
   }
-  ASCOPE_TRY_ASSIGN(const int parent, folder_for(entry.path));
+  ASCOPE_TRY_ASSIGN(const int parent, placer_.folder_for(entry.path));
   const std::string name = last_part(entry.path);
   if (entry.type != EntryType::file) {
     ASCOPE_TRY_ASSIGN(const bool made, make_special(parent, name, entry, state_.failures));
@@ -158,7 +144,7 @@ Result<void> Applier::run_fresh() {
   ASCOPE_TRY_ASSIGN(UniqueFd file, open_plan(root_.get(), std::string(kStageName)));
   plan_ = std::make_unique<ApplyPlan>(std::move(file));
   ASCOPE_TRY(each_entry([&](TreeEntry& entry) { return write_fresh(entry); }));
-  return finish_folders();
+  return placer_.finish_folders(*plan_);
 }
 
 // ---- over what is there
@@ -166,8 +152,8 @@ Result<void> Applier::run_fresh() {
 Result<void> Applier::open_stage() {
   const std::string name(kStageName);
   ASCOPE_TRY(remove_whole(root_.get(), name));
-  ASCOPE_TRY(
-      attempt("", "making the stage in", [&] { return ::mkdirat(root_.get(), name.c_str(), kNewFolder); }));
+  ASCOPE_TRY(placer_.attempt("", "making the stage in",
+                             [&] { return ::mkdirat(root_.get(), name.c_str(), kNewFolder); }));
   Opened opened = open_beneath(root_.get(), name, O_PATH | O_DIRECTORY);
   if (opened.error != 0) {
     return errno_error("opening the stage", opened.error);
@@ -228,9 +214,9 @@ Result<void> Applier::run_staged() {
     }
     const Attempt in_folder = [this](const std::string& folder, std::string_view what,
                                      const std::function<int()>& call) {
-      return attempt(folder, what, call);
+      return placer_.attempt(folder, what, call);
     };
-    ASCOPE_TRY(apply_moves(options_, state_.admission, folders_, in_folder, state_.report));
+    ASCOPE_TRY(apply_moves(options_, state_.admission, placer_.folders(), in_folder, state_.report));
   }
   Stager stager(state_);
   const auto take = [&](TreeEntry& entry) { return stager.take(entry, source_); };
@@ -250,9 +236,7 @@ Result<void> Applier::run_staged() {
   }
   if (!staged) {
     drop_stage();
-    for (auto at = lifted_.rbegin(); at != lifted_.rend(); ++at) {
-      ::fchmodat(root_.get(), ".", at->second, 0);
-    }
+    placer_.give_up();
     const timespec times[2] = {{0, UTIME_OMIT}, before.st_mtim};
     ::utimensat(root_.get(), ".", times, 0);
     return staged;
@@ -284,168 +268,20 @@ Result<void> Applier::change_tree() {
   // The stage goes before the times of the folders are set; the plan is an open file without a name.
   state_.stage.reset();
   ASCOPE_TRY(remove_whole(root_.get(), std::string(kStageName)));
-  return finish_folders();
+  return placer_.finish_folders(*plan_);
 }
 
 Result<void> Applier::carry_out(std::uint64_t place, const PlanRecord& record) {
   switch (record.action) {
     case PlanAction::folder:
-      folder_places_.push_back(place);
-      return make_folder(record.entry.path);
+      placer_.finish_later(place);
+      return placer_.make_folder(record.entry.path);
     case PlanAction::rename:
-      return put_in_place(stage_file(record.number), record.entry.path);
+      return placer_.put_in_place(stage_file(record.number), record.entry.path);
     case PlanAction::link:
-      return link_in_place(record);
+      return placer_.link_in_place(record);
     case PlanAction::metadata:
-      return set_in_place(record.entry);
-  }
-  return ok();
-}
-
-Result<void> Applier::attempt(const std::string& path, std::string_view what,
-                              const std::function<int()>& call) {
-  if (call() == 0) {
-    return ok();
-  }
-  if (errno == EACCES && ::geteuid() != 0) {
-    ASCOPE_TRY(lift(path));
-    if (call() == 0) {
-      return ok();
-    }
-  }
-  return errno_error(std::string(what) + " '" + path + "'", errno);
-}
-
-Result<void> Applier::lift(const std::string& path) {
-  folders_.clear();
-  std::size_t end = 0;
-  while (true) {
-    const std::string part = path.substr(0, end);
-    const Opened opened = open_beneath(root_.get(), part, O_PATH | O_DIRECTORY);
-    struct stat info{};
-    if (opened.error != 0 || ::fstat(opened.fd.get(), &info) != 0) {
-      return errno_error("opening '" + part + "'", opened.error != 0 ? opened.error : errno);
-    }
-    if ((info.st_mode & 0700U) != 0700U) {
-      if (::chmod(proc_path(opened.fd.get()).c_str(), (info.st_mode & 07777U) | 0700U) != 0) {
-        return errno_error("opening up '" + part + "'", errno);
-      }
-      if (part.empty() || state_.admission.mark_of(part) != mark::kFolder) {
-        lifted_.emplace_back(part, info.st_mode & 07777U);
-      }
-    }
-    if (end == path.size()) {
-      return ok();
-    }
-    end = std::min(path.find('/', end + 1), path.size());
-  }
-}
-
-Result<int> Applier::folder_for(const std::string& path) {
-  const std::string parent(parent_path(path));
-  int fd = folders_.folder(parent);
-  if (fd == -EACCES && ::geteuid() != 0) {
-    ASCOPE_TRY(lift(std::string(parent_path(parent))));
-    fd = folders_.folder(parent);
-  }
-  if (fd == -ENOENT || fd == -ELOOP || fd == -ENOTDIR) {
-    ASCOPE_TRY(make_folder(parent));
-    fd = folders_.folder(parent);
-  }
-  if (fd < 0) {
-    return errno_error("opening '" + parent + "'", -fd);
-  }
-  return fd;
-}
-
-Result<void> Applier::make_folder(const std::string& path) {
-  if (path.empty()) {
-    return ok();
-  }
-  ASCOPE_TRY_ASSIGN(const int parent, folder_for(path));
-  const std::string name = last_part(path);
-  struct stat info{};
-  if (::fstatat(parent, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
-    if (S_ISDIR(info.st_mode)) {
-      return ok();
-    }
-    ASCOPE_TRY(attempt(std::string(parent_path(path)), "replacing what is in",
-                       [&] { return ::unlinkat(folders_.folder(parent_path(path)), name.c_str(), 0); }));
-  }
-  const bool named = state_.admission.mark_of(path) == mark::kFolder;
-  ASCOPE_TRY(attempt(std::string(parent_path(path)), "making a folder in", [&] {
-    return ::mkdirat(folders_.folder(parent_path(path)), name.c_str(), named ? kNewFolder : kImplicitFolder);
-  }));
-  if (!named && options_.set_owner && options_.id_base != 0 &&
-      ::fchownat(folders_.folder(parent_path(path)), name.c_str(), options_.id_base, options_.id_base,
-                 AT_SYMLINK_NOFOLLOW) != 0) {
-    state_.admission.count_owner_not_set();
-  }
-  return ok();
-}
-
-Result<void> Applier::put_in_place(const std::string& stage_name, const std::string& path) {
-  ASCOPE_TRY(folder_for(path));
-  const std::string parent(parent_path(path));
-  const std::string name = last_part(path);
-  const auto rename = [&] {
-    return ::renameat(state_.stage.get(), stage_name.c_str(), folders_.folder(parent), name.c_str());
-  };
-  if (rename() == 0) {
-    return ok();
-  }
-  if (errno == EISDIR || errno == ENOTEMPTY || errno == EEXIST) {
-    ASCOPE_TRY(remove_whole(folders_.folder(parent), name));
-  }
-  return attempt(parent, "putting '" + name + "' in place in", rename);
-}
-
-Result<void> Applier::link_in_place(const PlanRecord& record) {
-  const TreeEntry& entry = record.entry;
-  const int from = targets_.folder(parent_path(entry.link_target));
-  if (from < 0) {
-    return errno_error("opening the folder of '" + entry.link_target + "'", -from);
-  }
-  const std::string target = last_part(entry.link_target);
-  ASCOPE_TRY_ASSIGN(const int parent, folder_for(entry.path));
-  const bool staged = state_.stage.is_open();
-  const std::string name = staged ? stage_file(record.number) : last_part(entry.path);
-  if (::linkat(from, target.c_str(), staged ? state_.stage.get() : parent, name.c_str(), 0) != 0) {
-    return errno_error("linking '" + entry.path + "' to '" + entry.link_target + "'", errno);
-  }
-  return staged ? put_in_place(name, entry.path) : ok();
-}
-
-Result<void> Applier::set_in_place(const TreeEntry& entry) {
-  ASCOPE_TRY_ASSIGN(const int parent, folder_for(entry.path));
-  const std::string name = last_part(entry.path);
-  if (entry.type != EntryType::file && entry.type != EntryType::directory) {
-    ASCOPE_TRY(set_special_metadata(parent, name, entry, state_.failures));
-  } else {
-    const Opened opened = open_beneath(parent, entry.path.empty() ? "" : name, O_PATH);
-    if (opened.error != 0) {
-      return errno_error("opening '" + entry.path + "'", opened.error);
-    }
-    ASCOPE_TRY(set_metadata(opened.fd.get(), entry, state_.failures));
-  }
-  state_.note_failures(entry.path);
-  return ok();
-}
-
-Result<void> Applier::finish_folders() {
-  ASCOPE_TRY(plan_->flush());
-  PlanRecord record;
-  for (auto at = folder_places_.rbegin(); at != folder_places_.rend(); ++at) {
-    std::uint64_t place = *at;
-    ASCOPE_TRY(plan_->read(place, record));
-    ASCOPE_TRY(set_in_place(record.entry));
-  }
-  for (auto at = lifted_.rbegin(); at != lifted_.rend(); ++at) {
-    const Opened opened = open_beneath(root_.get(), at->first, O_PATH | O_DIRECTORY);
-    const bool named = state_.admission.mark_of(at->first) == mark::kFolder;
-    if (opened.error == 0 && !named) {
-      ::chmod(proc_path(opened.fd.get()).c_str(), at->second);
-    }
+      return placer_.set_in_place(record.entry);
   }
   return ok();
 }

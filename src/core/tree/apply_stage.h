@@ -25,7 +25,7 @@ struct ApplyState {
   UniqueFd stage;             // the stage folder; closed in a dry run
   ApplyPlan* plan = nullptr;  // null in a dry run
 
-  explicit ApplyState(const ApplyOptions& given) : options(given), admission(given) {}
+  ApplyState(int root_fd, const ApplyOptions& given) : root(root_fd), options(given), admission(given) {}
   void change(char what, const std::string& path);
   // After each piece of metadata: turns failures of attributes into notes.
   void note_failures(const std::string& path);
