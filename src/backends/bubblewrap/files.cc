@@ -10,6 +10,7 @@
 #include "backends/bubblewrap/sandbox.h"
 #include "backends/bubblewrap/starter.h"
 #include "core/base/file.h"
+#include "core/base/random.h"
 #include "core/tree/beneath.h"
 #include "core/tree/stream.h"
 #include "core/tree/walker.h"
@@ -136,6 +137,8 @@ class BwrapFiles final : public Toolbox {
   Result<ApplyReport> apply_running(const OpContext& ctx, UniqueFd connection, const std::string& root,
                                     TreeSource& source, const ApplyOptions& options);
 
+  // On a stopped sandbox, without apply(): its stage may hold what an apply() around us has put there.
+  Result<void> write_mark(const OpContext& ctx, const std::string& root, const std::string& mark);
   Result<void> unset_mark(const OpContext& ctx, const std::string& root);
 
   // The sandbox's lock for as long as the result lives. Taken once: the mark of a restore is set from within
@@ -376,6 +379,10 @@ Result<ApplyReport> BwrapFiles::apply_running(const OpContext& ctx, UniqueFd con
 Result<void> BwrapFiles::set_mark(const OpContext& ctx, const std::string& root,
                                   const std::optional<std::string>& mark) {
   if (mark) {
+    const auto connection = connect_guest(folder_);
+    if (!connection && connection.error().kind == ErrorKind::not_found) {
+      return write_mark(ctx, root, *mark);
+    }
     OneFile file(kMark, *mark);
     ASCOPE_TRY(apply(ctx, root, file, {}));
   } else {
@@ -384,6 +391,34 @@ Result<void> BwrapFiles::set_mark(const OpContext& ctx, const std::string& root,
   std::string below;
   ASCOPE_TRY_ASSIGN(const UniqueFd base, base_of(root, below));
   if (::syncfs(base.get()) != 0) {
+    return errno_error("syncing the mark of a restore", errno);
+  }
+  return ok();
+}
+
+Result<void> BwrapFiles::write_mark(const OpContext& ctx, const std::string& root, const std::string& mark) {
+  std::string below;
+  ASCOPE_TRY_ASSIGN(const Held held, hold(ctx));
+  ASCOPE_TRY_ASSIGN(const UniqueFd base, base_of(root, below));
+  ASCOPE_TRY_ASSIGN(const UniqueFd folder, make_inside(base.get(), below, host_owner(meta_, kAgentId)));
+  const std::string temporary = std::string(kMark) + "." + random_hex(8);
+  UniqueFd file(
+      ::openat(folder.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.is_open()) {
+    return errno_error("writing the mark of a restore", errno);
+  }
+  auto written = write_all(file.get(), mark);
+  if (written && ::fsync(file.get()) != 0) {
+    written = errno_error("syncing the mark of a restore", errno);
+  }
+  if (written && ::renameat(folder.get(), temporary.c_str(), folder.get(), kMark) != 0) {
+    written = errno_error("placing the mark of a restore", errno);
+  }
+  if (!written) {
+    ::unlinkat(folder.get(), temporary.c_str(), 0);
+    return written;
+  }
+  if (::fsync(folder.get()) != 0) {
     return errno_error("syncing the mark of a restore", errno);
   }
   return ok();
