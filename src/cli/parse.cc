@@ -146,6 +146,17 @@ Error unknown_option(const Command& command, const std::string& word) {
   return error;
 }
 
+// A word before "--" that may be a slot or a command is never guessed at: the hint shows the line with "--"
+// put in.
+Error missing_separator(const Command& command, const std::vector<std::string>& words) {
+  std::string line = "ascope-sandbox " + std::string(command.name) + " --";
+  for (const auto& word : words) {
+    line += " " + word;
+  }
+  return make_error(ErrorKind::usage, "'" + std::string(command.name) + "' needs '--' and a command after it",
+                    "put '--' before the command: " + line + (words.empty() ? " COMMAND" : ""));
+}
+
 Result<void> check_choice(const OptionSpec& spec, const std::string& value) {
   if (spec.value_name.find('|') == std::string_view::npos) {
     return ok();
@@ -186,25 +197,8 @@ Result<void> check_positionals(const Command& command, const Args& args) {
     const std::string extra = args.positionals[command.positionals.size()];
     Error error =
         make_error(ErrorKind::usage, "'" + std::string(command.name) + "' takes no argument '" + extra + "'");
-    if (command.takes_argv) {
-      std::string line = "ascope-sandbox " + std::string(command.name) + " --";
-      for (const auto& word : args.positionals) {
-        line += " " + word;
-      }
-      error.hint = "put '--' before the command: " + line;
-    } else {
-      error.hint = "'ascope-sandbox " + std::string(command.name) + " --help' shows how it is used";
-    }
+    error.hint = "'ascope-sandbox " + std::string(command.name) + " --help' shows how it is used";
     return error;
-  }
-  if (command.takes_argv && !args.has_separator) {
-    std::string line = "ascope-sandbox " + std::string(command.name) + " --";
-    for (const auto& word : args.positionals) {
-      line += " " + word;
-    }
-    return make_error(ErrorKind::usage,
-                      "'" + std::string(command.name) + "' needs '--' and a command after it",
-                      "put '--' before the command: " + line + (args.positionals.empty() ? " COMMAND" : ""));
   }
   if (command.takes_argv && args.argv.empty()) {
     return make_error(ErrorKind::usage, "there is no command after '--'");
@@ -321,6 +315,9 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& words) {
       }
     }
     return make_error(ErrorKind::usage, "no command was given", "'ascope-sandbox --help' lists the commands");
+  }
+  if (found.command->takes_argv && separator == words.end()) {
+    return missing_separator(*found.command, found.rest);
   }
   ASCOPE_TRY_ASSIGN(invocation.args, parse_words(*found.command, found.rest));
   invocation.command = found.command;
