@@ -31,7 +31,7 @@ std::string describe_sandbox(const StartFacts& f) {
   }
   switch (f.sandbox) {
     case SandboxFact::none:
-      return "no sandbox was ever made";
+      return "there is no sandbox";
     case SandboxFact::alive:
       return "the sandbox is alive";
     case SandboxFact::stopped:
