@@ -75,6 +75,8 @@ struct Invocation {
 };
 // `usage` errors name the nearest right word. Nothing after the first "--" is touched.
 Result<Invocation> parse_command_line(const std::vector<std::string>& words);
+// The command that the words name, whatever is wrong with the rest; nullptr if they name none.
+const Command* named_command(const std::vector<std::string>& words);
 
 // The help text of one command (80 columns), or of the program (nullptr).
 std::string help_text(const Command* command);

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <exception>
 #include <fcntl.h>
+#include <optional>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -30,8 +31,12 @@ bool runs_a_command(const Command* command) {
   return command != nullptr && command->takes_argv;
 }
 
-int fail(App& app, const Command* command, const Error& error) {
+int fail(App& app, const Command* command, Error error) {
   const int code = exit_code(error);
+  if (error.kind == ErrorKind::usage && command != nullptr) {
+    error = std::move(error).with_hint(
+        fmt::format("'ascope-sandbox {} --help' shows how it is used", command->name));
+  }
   app.out().error(error, code);
   app.write_status_error(error, code);
   if (runs_a_command(command)) {
@@ -40,22 +45,37 @@ int fail(App& app, const Command* command, const Error& error) {
   return code;
 }
 
-// A usage error before there are arguments: the format is not known yet, so it is looked for by hand.
-int fail_early(const std::vector<std::string>& words, const Error& error) {
-  Output out;
-  bool has_argv_command = false;
+// The value of a global option, looked for by hand: "--name V", "--name=V", "-nV".
+std::optional<std::string> find_value(const std::vector<std::string>& words, std::string_view name,
+                                      char letter) {
+  const std::string full = "--" + std::string(name);
+  const std::string brief = std::string("-") + letter;
+  std::optional<std::string> found;
   for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
-    const bool json =
-        words[i] == "-ojson" || words[i] == "--output=json" ||
-        ((words[i] == "-o" || words[i] == "--output") && i + 1 < words.size() && words[i + 1] == "json");
-    if (json) {
-      out.format = OutputFormat::json;
+    const std::string& word = words[i];
+    if (word == full || (letter != '\0' && word == brief)) {
+      found = i + 1 < words.size() ? std::optional(words[i + 1]) : std::nullopt;
+    } else if (word.starts_with(full + "=")) {
+      found = word.substr(full.size() + 1);
+    } else if (letter != '\0' && word.starts_with(brief)) {
+      found = word.substr(brief.size());
     }
-    has_argv_command = has_argv_command || words[i] == "exec" || words[i] == "run";
   }
-  const int code = exit_code(error);
-  out.error(error, code);
-  return has_argv_command ? kExitOurFailure : code;
+  return found;
+}
+
+// An error before there are arguments: what it needs of the command line is looked for in its words.
+int fail_early(const std::vector<std::string>& words, const Error& error) {
+  Args args;
+  if (const auto format = find_value(words, "output", 'o')) {
+    args.values["output"] = {*format};
+  }
+  if (const auto file = find_value(words, "status-file", '\0'); file && !file->empty()) {
+    args.values["status-file"] = {*file};
+  }
+  App app(args);
+  static_cast<void>(app.setup().has_value());  // without a working directory there is no status file
+  return fail(app, named_command(words), error);
 }
 
 int show(const std::string& text) {
@@ -94,8 +114,14 @@ int main(int argc, char** argv) {
   open_standard_streams();
   install_signal_handlers();
   try {
-    return run(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
-  } catch (const std::exception& e) {
+    const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+    try {
+      return run(words);
+    } catch (const std::exception& e) {
+      return fail_early(words, make_error(ErrorKind::internal, e.what(),
+                                          "this is a defect of ascope-sandbox; please report it"));
+    }
+  } catch (const std::exception& e) {  // out of memory
     std::fprintf(stderr,
                  "ascope-sandbox: error: %s\nhint: this is a defect of ascope-sandbox; please report it\n",
                  e.what());

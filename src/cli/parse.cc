@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "core/base/spelling.h"
+#include "core/base/units.h"
 
 namespace ascope {
 
@@ -158,9 +159,6 @@ Error missing_separator(const Command& command, const std::vector<std::string>& 
 }
 
 Result<void> check_choice(const OptionSpec& spec, const std::string& value) {
-  if (spec.value_name.find('|') == std::string_view::npos) {
-    return ok();
-  }
   std::string_view rest = spec.value_name;
   std::vector<std::string> choices;
   while (true) {
@@ -178,6 +176,45 @@ Result<void> check_choice(const OptionSpec& spec, const std::string& value) {
   return make_error(
       ErrorKind::usage, "'" + value + "' is not a value of --" + std::string(spec.name),
       near.empty() ? "use one of " + std::string(spec.value_name) : "did you mean '" + near + "'?");
+}
+
+template <typename T>
+Result<void> only_check(Result<T> parsed) {
+  return parsed ? ok() : Result<void>(std::move(parsed).error());
+}
+
+// What the declaration says of the value; the command reads it again, and cannot fail there.
+Result<void> check_value(const OptionSpec& spec, const std::string& value) {
+  const std::string name = "--" + std::string(spec.name);
+  if (value.empty()) {
+    return make_error(ErrorKind::usage, name + " has an empty value",
+                      "give it " + std::string(spec.value_name) + ", or leave the option out");
+  }
+  if (spec.value_name.find('|') != std::string_view::npos) {
+    return check_choice(spec, value);
+  }
+  Result<void> checked = spec.value_name == "DURATION" ? only_check(parse_duration(value))
+                         : spec.value_name == "SIZE"   ? only_check(parse_size(value, true))
+                         : spec.value_name == "N"      ? only_check(parse_count(value))
+                                                       : ok();
+  return checked ? ok() : Result<void>(std::move(checked).error().within(name));
+}
+
+// CLI11 takes "--flag=false" for a flag that is not given, and other words for numbers.
+Result<void> check_flag_values(const Command& command, const std::vector<std::string>& words) {
+  const auto check = [&](std::span<const OptionSpec> specs) -> Result<void> {
+    for (const auto& word : words) {
+      for (const auto& spec : specs) {
+        if (spec.kind == OptionKind::flag && word.starts_with("--" + std::string(spec.name) + "=")) {
+          return make_error(ErrorKind::usage, "--" + std::string(spec.name) + " takes no value",
+                            "write --" + std::string(spec.name) + " alone, or leave it out");
+        }
+      }
+    }
+    return ok();
+  };
+  ASCOPE_TRY(check(command.options));
+  return check(global_options());
 }
 
 Result<void> check_positionals(const Command& command, const Args& args) {
@@ -201,16 +238,19 @@ Result<void> check_positionals(const Command& command, const Args& args) {
     return error;
   }
   if (command.takes_argv && args.argv.empty()) {
-    return make_error(ErrorKind::usage, "there is no command after '--'");
+    return make_error(ErrorKind::usage, "there is no command after '--'",
+                      "for example: ascope-sandbox " + std::string(command.name) + " -- ls -l");
   }
   if (!command.takes_argv && args.has_separator) {
-    return make_error(ErrorKind::usage, "'" + std::string(command.name) + "' takes no '--' COMMAND");
+    return make_error(ErrorKind::usage, "'" + std::string(command.name) + "' takes no '--' COMMAND",
+                      "'ascope-sandbox " + std::string(command.name) + " --help' shows how it is used");
   }
   return ok();
 }
 
 // Runs CLI11 over `words` (without "--" and what follows it).
 Result<Args> parse_words(const Command& command, const std::vector<std::string>& words) {
+  ASCOPE_TRY(check_flag_values(command, words));
   CLI::App cli;
   cli.set_help_flag();
   cli.allow_extras();
@@ -262,7 +302,7 @@ Result<Args> parse_words(const Command& command, const std::vector<std::string>&
       args.flags[std::string(slot.spec->name)] = slot.count;
     }
     for (const auto& value : slot.values) {
-      ASCOPE_TRY(check_choice(*slot.spec, value));
+      ASCOPE_TRY(check_value(*slot.spec, value));
     }
     if (!slot.values.empty()) {
       args.values[std::string(slot.spec->name)] = std::move(slot.values);
@@ -281,6 +321,11 @@ std::optional<std::string> Args::value(std::string_view name) const {
 std::vector<std::string> Args::all(std::string_view name) const {
   const auto it = values.find(std::string(name));
   return it == values.end() ? std::vector<std::string>{} : it->second;
+}
+
+const Command* named_command(const std::vector<std::string>& words) {
+  const auto found = locate({words.begin(), std::find(words.begin(), words.end(), "--")});
+  return found ? found->command : nullptr;
 }
 
 Result<Invocation> parse_command_line(const std::vector<std::string>& words) {

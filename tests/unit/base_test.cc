@@ -71,6 +71,11 @@ TEST_CASE("durations and sizes need their unit") {
   CHECK_FALSE(parse_size("64").has_value());
   CHECK(parse_size("64", true).value() == 64);
   CHECK_FALSE(parse_size("99999999999TiB").has_value());
+  CHECK(parse_count("20").value() == 20);
+  for (const char* bad : {"", "-1", "+1", " 1", "1 ", "0x1", "1KiB", "99999999999999999999"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(parse_count(bad).has_value());
+  }
 }
 
 TEST_CASE("times round trip to the millisecond") {

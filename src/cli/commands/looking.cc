@@ -232,7 +232,7 @@ constexpr std::array kHistoryOptions{
 
 Result<int> history(App& app, const Args& args) {
   ASCOPE_TRY_ASSIGN(const SlotKey slot, app.slot(args));
-  ASCOPE_TRY_ASSIGN(const std::uint64_t limit, parse_size(args.value("limit").value_or("20"), true));
+  ASCOPE_TRY_ASSIGN(const std::uint64_t limit, parse_count(args.value("limit").value_or("20")));
   ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
   ASCOPE_TRY_ASSIGN(ReceiptStore * receipts, services->receipts());
   ASCOPE_TRY_ASSIGN(const auto texts, receipts->newest(app.ctx(), slot.store_name(), limit));

@@ -108,6 +108,16 @@ Result<std::uint64_t> parse_size(std::string_view text, bool bare_ok) {
                     "write a number with a unit, such as 64KiB, 512MiB or 2GiB");
 }
 
+Result<std::uint64_t> parse_count(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (ec != std::errc{} || end != text.data() + text.size()) {
+    return make_error(ErrorKind::usage, fmt::format("'{}' is not a whole number", text),
+                      "write digits alone, such as 20");
+  }
+  return number;
+}
+
 std::string format_size(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 5> kNames{"B", "KiB", "MiB", "GiB", "TiB"};
   auto value = static_cast<double>(bytes);

@@ -21,6 +21,8 @@ std::string format_duration(Millis value);
 // "512", "64KiB", "20MiB", "2GiB", "1TiB", and KB/MB/GB/TB as powers of 1000; a bare number is bytes only if
 // `bare_ok`.
 Result<std::uint64_t> parse_size(std::string_view text, bool bare_ok = false);
+// "0", "20": decimal digits alone. `usage`.
+Result<std::uint64_t> parse_count(std::string_view text);
 // For people: "0 B", "512 B", "1.5 MiB".
 std::string format_size(std::uint64_t bytes);
 // RFC 3339 in UTC with milliseconds: "2026-01-02T03:04:05.678Z".
