@@ -92,7 +92,9 @@ Result<void> App::setup() {
   if (globals_.flags.contains("verbose") && globals_.flags.at("verbose") > 0) {
     spec = (globals_.flags.at("verbose") > 1 ? "debug," : "info,") + spec;
   }
-  ASCOPE_TRY(configure_log(spec, globals_.value("log-format") == "json"));
+  if (auto set = configure_log(spec, globals_.value("log-format") == "json"); !set) {
+    return std::move(set).error().within("ASCOPE_LOG");
+  }
   home_ = home_folder();
   state_dir_ = xdg_folder("XDG_STATE_HOME", home_, ".local/state");
   cache_dir_ = xdg_folder("XDG_CACHE_HOME", home_, ".cache");
@@ -163,10 +165,17 @@ Result<SlotKey> App::slot(const Args& args, std::size_t index) {
 
 Result<std::pair<SlotKey, std::string>> App::slot_and_snapshot(const std::string& text) {
   // A slot's written form encodes no '@', so the last one divides: snapshot ids and tags hold none.
+  constexpr std::string_view kSnapshotNames = "write an id or a prefix of one, latest, latest~2 or a tag";
+  if (text.empty()) {
+    return make_error(ErrorKind::usage, "an empty word names no snapshot", std::string(kSnapshotNames));
+  }
   const auto at = text.rfind('@');
   if (at == std::string::npos) {
     ASCOPE_TRY_ASSIGN(SlotKey key, slot(Args{}));
     return std::pair<SlotKey, std::string>(std::move(key), text);
+  }
+  if (at + 1 == text.size()) {
+    return make_error(ErrorKind::usage, "'" + text + "' names no snapshot", std::string(kSnapshotNames));
   }
   ASCOPE_TRY_ASSIGN(SlotKey key, SlotKey::parse(std::string_view(text).substr(0, at)));
   return std::pair<SlotKey, std::string>(std::move(key), text.substr(at + 1));

@@ -17,14 +17,23 @@ namespace {
 Result<void> set_variable(std::map<std::string, std::string>& out, const std::string& name,
                           const std::string& value) {
   if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
-    return make_error(ErrorKind::usage, fmt::format("'{}' is not a name of a variable", name));
+    return make_error(ErrorKind::usage, fmt::format("'{}' is not a name of a variable", name),
+                      "write NAME=VALUE, or NAME alone for its value here");
+  }
+  if (value.find('\0') != std::string::npos) {
+    return make_error(ErrorKind::usage, fmt::format("the value of '{}' holds a NUL byte", name),
+                      "no program can be given one in a variable");
   }
   out[name] = value;
   return ok();
 }
 
 Result<void> read_env_file(std::map<std::string, std::string>& out, const std::string& path) {
-  ASCOPE_TRY_ASSIGN(const std::string text, read_file(path, 1U << 20U));
+  auto read = read_file(path, 1U << 20U);
+  if (!read) {
+    return std::move(read).error().with_hint("check the path that --env-file gives");
+  }
+  const std::string text = std::move(*read);
   std::string_view rest = text;
   int line_number = 0;
   while (!rest.empty()) {
@@ -40,9 +49,14 @@ Result<void> read_env_file(std::map<std::string, std::string>& out, const std::s
     }
     const auto equals = line.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      return make_error(ErrorKind::config, fmt::format("{}:{}: not a NAME=VALUE line", path, line_number));
+      return make_error(ErrorKind::config, fmt::format("{}:{}: not a NAME=VALUE line", path, line_number),
+                        "one variable a line, the value as it is; lines that begin with # are left out");
     }
-    ASCOPE_TRY(set_variable(out, std::string(line.substr(0, equals)), std::string(line.substr(equals + 1))));
+    if (auto set =
+            set_variable(out, std::string(line.substr(0, equals)), std::string(line.substr(equals + 1)));
+        !set) {
+      return std::move(set).error().within(fmt::format("{}:{}", path, line_number));
+    }
   }
   return ok();
 }
@@ -70,7 +84,10 @@ Result<ExecRequest> exec_request(App& app, const Args& args) {
   for (const auto& item : args.all("env")) {
     const auto equals = item.find('=');
     if (equals != std::string::npos) {
-      ASCOPE_TRY(set_variable(request.environment, item.substr(0, equals), item.substr(equals + 1)));
+      if (auto set = set_variable(request.environment, item.substr(0, equals), item.substr(equals + 1));
+          !set) {
+        return std::move(set).error().within("-e " + item);
+      }
       continue;
     }
     const char* value = std::getenv(item.c_str());

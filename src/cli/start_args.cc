@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
+#include "core/engine/state_ops.h"
 
 namespace ascope {
 
@@ -37,11 +38,20 @@ Result<std::string> from_state_text(App& app, const Args& args) {
   if (!file) {
     return std::string();
   }
-  if (*file == "-") {
+  ASCOPE_TRY_ASSIGN(std::string text, read_state_file(app, *file));
+  if (auto checked = check_state_text(text); !checked) {
+    return std::move(checked).error().within("--from-state " + *file);
+  }
+  return text;
+}
+
+Result<std::string> read_state_file(const App& app, const std::string& file) {
+  if (file == "-") {
     FdSource source{UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3))};
     return read_all(source, kMaxStateBytes);
   }
-  return read_file(absolute_path(*file, app.cwd()), kMaxStateBytes);
+  auto text = read_file(absolute_path(file, app.cwd()), kMaxStateBytes);
+  return text ? std::move(text) : std::move(text).error().with_hint("check the path; - stands for stdin");
 }
 
 Result<StartOptions> start_options(App& app, const Args& args) {

@@ -24,7 +24,9 @@ inline constexpr PositionalSpec kSlotPositional{
     "SLOT", false, false, "the slot in its written form (default: from options and profile)"};
 
 Result<StartOptions> start_options(App& app, const Args& args);
-// The text behind --from-state, "" if not given.
+// The text behind --from-state, "" if not given. `config` if it is no state document.
 Result<std::string> from_state_text(App& app, const Args& args);
+// A file that the command line names, or stdin for "-".
+Result<std::string> read_state_file(const App& app, const std::string& file);
 
 }  // namespace ascope

@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // state export, import, rm: the saved state document itself.
 #include <array>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "cli/app.h"
 #include "cli/exit_code.h"
 #include "cli/start_args.h"
-#include "core/base/file.h"
 #include "core/engine/state_ops.h"
 #include "core/record.h"
 
 namespace ascope {
 
 namespace {
-
-constexpr std::size_t kMaxStateBytes = 4U << 20U;
 
 // ---- export ----
 
@@ -66,18 +61,10 @@ Result<int> run_export(App& app, const Args& args) {
 
 // ---- import ----
 
-Result<std::string> input_text(const App& app, const std::string& file) {
-  if (file != "-") {
-    return read_file(absolute_path(file, app.cwd()), kMaxStateBytes);
-  }
-  FdSource source{UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3))};
-  return read_all(source, kMaxStateBytes);
-}
-
 Result<int> run_import(App& app, const Args& args) {
   ASCOPE_TRY_ASSIGN(const SlotKey slot, app.slot(args, 1));
   ImportOptions options;
-  ASCOPE_TRY_ASSIGN(options.text, input_text(app, args.positionals.front()));
+  ASCOPE_TRY_ASSIGN(options.text, read_state_file(app, args.positionals.front()));
   ASCOPE_TRY_ASSIGN(options.lock, app.lock_options(args));
   options.replace = args.flag("replace");
   options.allow_loss = args.flag("allow-loss");

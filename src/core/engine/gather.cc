@@ -454,21 +454,10 @@ Result<std::optional<HistoryItem>> head_item(EngineServices& services, const OpC
 
 Result<SlotView> view_from_state(EngineServices& services, const OpContext& ctx, const SlotView& present,
                                  std::string_view text) {
-  auto json = parse_json(text);
-  if (!json) {
-    Error error = std::move(json).error().within("--from-state");
-    error.kind = ErrorKind::config;
-    return error;
-  }
-  Json document = *json;
-  if (json->is_object() && json->contains("json")) {
-    ASCOPE_TRY_ASSIGN(const std::string inner, get_string(*json, "json"));
-    ASCOPE_TRY_ASSIGN(document, parse_json(inner));
-  }
-  if (auto checked = check_document(document); !checked) {
-    Error error = std::move(checked).error().within("--from-state");
-    error.kind = ErrorKind::config;
-    return error;
+  ASCOPE_TRY_ASSIGN(Json document, parse_document(text));
+  if (document.is_object() && document.contains("json")) {
+    ASCOPE_TRY_ASSIGN(const std::string inner, get_string(document, "json"));
+    ASCOPE_TRY_ASSIGN(document, parse_document(inner));
   }
   SlotView view;
   view.aux = present.aux;

@@ -36,8 +36,15 @@ Result<void> check_unsaved(const SlotKey& slot, const SlotRecord& record, bool a
       fmt::format("'ascope-sandbox stop {}' saves it, --allow-loss gives it up", slot.written()));
 }
 
-// Before any lock is taken: what the user gave is a document that every reader takes.
-Result<void> check_text(std::string_view text) {
+Error newer_error(const SlotKey& slot) {
+  return make_error(ErrorKind::unsupported,
+                    fmt::format("the state of {} was written by a newer version", slot.written()),
+                    "use that version of ascope-sandbox");
+}
+
+}  // namespace
+
+Result<void> check_state_text(std::string_view text) {
   auto json = parse_document(text);
   if (json && json->is_object() && json->contains("json")) {
     auto inner = get_string(*json, "json");
@@ -52,17 +59,10 @@ Result<void> check_text(std::string_view text) {
   return ok();
 }
 
-Error newer_error(const SlotKey& slot) {
-  return make_error(ErrorKind::unsupported,
-                    fmt::format("the state of {} was written by a newer version", slot.written()),
-                    "use that version of ascope-sandbox");
-}
-
-}  // namespace
-
 Result<void> import_state(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
                           const ImportOptions& options, Receipt& receipt) {
-  ASCOPE_TRY(check_text(options.text));
+  // Before any lock is taken: what the user gave is a document that every reader takes.
+  ASCOPE_TRY(check_state_text(options.text));
   ASCOPE_TRY_ASSIGN(auto session, open_session(services, ctx, slot, options.lock, options.dry_run, receipt));
   const SlotRecord& present = session->record();
   if (present.kind == RecordClass::newer) {

@@ -8,6 +8,9 @@
 
 namespace ascope {
 
+// `config` if the text is neither a document that AgentScope's readers would take, nor a record around one.
+Result<void> check_state_text(std::string_view text);
+
 struct ImportOptions {
   LockOptions lock;
   std::string text;         // a document, or a whole record as `state export --raw` prints it

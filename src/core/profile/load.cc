@@ -60,7 +60,8 @@ Result<std::optional<ProfileFile>> read_profile_file(const std::string& path, co
     return errno_error(fmt::format("looking at the profile '{}'", name), errno);
   }
   if (S_ISDIR(info.st_mode) || (found && !S_ISREG(info.st_mode))) {
-    return make_error(ErrorKind::config, fmt::format("{}: not a file", name));
+    return make_error(ErrorKind::config, fmt::format("{}: not a file", name),
+                      "name another profile with --profile FILE");
   }
   ASCOPE_TRY_ASSIGN(std::string text, read_limited(fd.get(), name));
   return std::optional<ProfileFile>(ProfileFile{path, name, std::move(text), info.st_uid});
