@@ -95,6 +95,7 @@ class Exec {
   std::size_t pending_at_ = 0;
   std::optional<Error> sink_error_;
   ExecOutcome outcome_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 std::string Exec::request_bytes(std::uint32_t flags) const {
@@ -172,7 +173,6 @@ Result<ExecOutcome> Exec::run() {
   if (request_.argv.empty()) {
     return make_error(ErrorKind::usage, "no command is given");
   }
-  const auto begin = std::chrono::steady_clock::now();
   ASCOPE_TRY(ask());
   while (phase_ != Phase::over) {
     ASCOPE_TRY(turn());
@@ -182,7 +182,7 @@ Result<ExecOutcome> Exec::run() {
   if (sink_error_) {
     return std::move(*sink_error_);
   }
-  outcome_.duration = std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now() - begin);
+  outcome_.duration = std::chrono::duration_cast<Millis>(std::chrono::steady_clock::now() - begin_);
   return outcome_;
 }
 
@@ -244,7 +244,9 @@ Result<void> Exec::on_connection() {
     if (phase_ == Phase::asked) {
       return ended_early();
     }
-    outcome_.end = ExecEnd::sandbox_ended;
+    // Its process is gone without a report. After its time limit that is how PID 1 ends one that would not.
+    const bool late = request_.timeout && std::chrono::steady_clock::now() - begin_ >= *request_.timeout;
+    outcome_.end = late ? ExecEnd::timed_out : ExecEnd::sandbox_ended;
     phase_ = Phase::over;
   }
   return ok();

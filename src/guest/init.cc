@@ -27,12 +27,14 @@ constexpr int kMaxSessions = 128;
 constexpr int kMaxJobs = 1024;
 constexpr std::uint64_t kMaxFreezeMs = 60000;
 constexpr std::uint64_t kDefaultIdleMs = 15ULL * 60 * 1000;
-constexpr int kJobOomScore = 500;  // above what the guest itself was started with
+constexpr std::uint64_t kJobPatienceMs = 2000;  // for a job to end what it started, once its limit passed
+constexpr int kJobOomScore = 500;               // above what the guest itself was started with
 
 struct RunningJob {
   pid_t pid = 0;
-  std::uint64_t kill_all_at =
-      0;  // --timeout-kill=sandbox, kept here too: code inside may kill the job's process
+  // Its time limit and --timeout-kill=sandbox, kept here too: code inside may stop or kill the job's process.
+  std::uint64_t kill_at = 0;  // 0: no limit
+  bool kills_all = false;
   char name[64];
 };
 
@@ -152,8 +154,8 @@ int Init::wait_ms() const {
     next = std::min(next, terminate_at_);
   }
   for (int i = 0; i < job_count_; ++i) {
-    if (jobs_[i].kill_all_at != 0) {
-      next = std::min(next, jobs_[i].kill_all_at);
+    if (jobs_[i].kill_at != 0) {
+      next = std::min(next, jobs_[i].kill_at);
     }
   }
   if (next == ~0ULL) {
@@ -363,9 +365,8 @@ bool Init::fork_job(Session& session, const ExecHead& head, std::string_view pay
   if (pid > 0) {
     RunningJob& job = jobs_[job_count_++];
     job.pid = pid;
-    job.kill_all_at = (head.flags & kKillSandbox) != 0 && head.timeout_ms != 0
-                          ? last_used_ + head.timeout_ms + head.grace_ms + 2000
-                          : 0;
+    job.kill_at = head.timeout_ms != 0 ? last_used_ + head.timeout_ms + head.grace_ms + kJobPatienceMs : 0;
+    job.kills_all = (head.flags & kKillSandbox) != 0;
     const std::size_t length = std::min(head.job.size(), sizeof job.name - 1);
     std::memcpy(job.name, head.job.data(), length);
     job.name[length] = '\0';
@@ -449,7 +450,7 @@ void Init::reap() {
         continue;
       }
       last_used_ = now_ms();
-      if (WIFSIGNALED(status) && jobs_[i].kill_all_at != 0) {
+      if (WIFSIGNALED(status) && jobs_[i].kill_at != 0 && jobs_[i].kills_all) {
         jobs_[i].pid = 0;  // its timeout is still owed
       } else {
         jobs_[i] = jobs_[--job_count_];
@@ -471,9 +472,13 @@ void Init::on_time() {
     close_session(*freezer_);
   }
   for (int i = 0; i < job_count_; ++i) {
-    if (jobs_[i].kill_all_at != 0 && now >= jobs_[i].kill_all_at) {
-      ::kill(-1, SIGKILL);
-      jobs_[i].kill_all_at = 0;
+    if (jobs_[i].kill_at != 0 && now >= jobs_[i].kill_at) {
+      if (jobs_[i].kills_all) {
+        ::kill(-1, SIGKILL);
+      } else {
+        kill_tree(jobs_[i].pid);
+      }
+      jobs_[i].kill_at = 0;
       if (jobs_[i].pid == 0) {
         jobs_[i--] = jobs_[--job_count_];
       }

@@ -137,6 +137,9 @@ void Job::run() {
   while (!done_) {
     turn();
   }
+  if (why_ == ExitWhy::timed_out && (head_.flags & kKillSandbox) != 0) {
+    ::kill(-1, SIGKILL);
+  }
   if (main_ended_ && why_ == ExitWhy::ended && (head_.flags & kTty) != 0) {
     terminal_.drain();
   }
@@ -279,9 +282,6 @@ void Job::on_time() {
   if (!main_ended_) {
     main_status_ = status;
     main_ended_ = true;
-  }
-  if (why_ == ExitWhy::timed_out && (head_.flags & kKillSandbox) != 0) {
-    ::kill(-1, SIGKILL);
   }
   done_ = true;
 }

@@ -164,6 +164,20 @@ bool reap(pid_t main_pid, int* main_status) {
   }
 }
 
+// Stops every descendant of `root`, so that the number found settles: what is stopped forks no more. Returns
+// it.
+std::uint64_t stop_descendants(pid_t root) {
+  std::uint64_t found = 0;
+  for (int round = 0; round < 100; ++round) {
+    const std::uint64_t stopped = signal_descendants(root, SIGSTOP);
+    if (stopped <= found && round > 0) {
+      break;
+    }
+    found = std::max(found, stopped);
+  }
+  return found;
+}
+
 }  // namespace
 
 std::uint64_t now_ms() {
@@ -226,17 +240,16 @@ std::uint64_t signal_descendants(pid_t root, int signal) {
   return sent;
 }
 
+void kill_tree(pid_t root) {
+  ::kill(root, SIGSTOP);
+  stop_descendants(root);
+  signal_descendants(root, SIGKILL);
+  ::kill(root, SIGKILL);
+}
+
 std::uint64_t kill_descendants(pid_t main_pid, int* main_status) {
   const pid_t self = ::getpid();
-  // Stopped first: what is stopped forks no more, so that the number found settles.
-  std::uint64_t found = 0;
-  for (int round = 0; round < 100; ++round) {
-    const std::uint64_t stopped = signal_descendants(self, SIGSTOP);
-    if (stopped <= found && round > 0) {
-      break;
-    }
-    found = std::max(found, stopped);
-  }
+  const std::uint64_t found = stop_descendants(self);
   while (true) {
     signal_descendants(self, SIGKILL);
     if (reap(main_pid, main_status)) {

@@ -20,6 +20,9 @@ void thaw_others();
 
 // Sends `signal` to every living descendant of `root`; the number of processes it went to.
 std::uint64_t signal_descendants(pid_t root, int signal);
+// Kills `root` with every descendant it has now. For a `root` that does not do so itself: code inside of its
+// own user may have stopped it.
+void kill_tree(pid_t root);
 // Kills every descendant of the caller until none is left, however fast they fork, and reaps them. Returns
 // how many were found alive. `main_status` gets the wait status of `main_pid` if that is among them.
 std::uint64_t kill_descendants(pid_t main_pid, int* main_status);
