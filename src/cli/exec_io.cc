@@ -108,6 +108,18 @@ Result<ExecRequest> exec_request(App& app, const Args& args) {
   return request;
 }
 
+std::optional<Error> unfinished(const SlotKey& slot, const ExecOutcome& outcome) {
+  if (outcome.end != ExecEnd::sandbox_ended) {
+    return std::nullopt;
+  }
+  return make_error(
+      ErrorKind::backend_unavailable,
+      fmt::format("{}: the sandbox ended, or the guest's process of the command was killed inside, before "
+                  "the command did",
+                  slot.written()),
+      fmt::format("'ascope-sandbox show {}' tells whether it runs; 'start' brings it up", slot.written()));
+}
+
 // Keeps the first bytes of a stream and counts the rest.
 class ExecIo::Capture final : public ByteSink {
  public:
@@ -183,7 +195,8 @@ void ExecIo::set_running(bool running) {
   }
 }
 
-Result<int> ExecIo::answer(App& app, const ExecOutcome& outcome, const Receipt& receipt) {
+Result<int> ExecIo::answer(App& app, const ExecOutcome& outcome, const Receipt& receipt,
+                           std::optional<Error> failure) {
   if (captured_out_ != nullptr) {
     app.out().result(Json{{"schema", "ascope.exec/1"},
                           {"exit_code", outcome.exit_code()},
@@ -195,7 +208,7 @@ Result<int> ExecIo::answer(App& app, const ExecOutcome& outcome, const Receipt& 
                           {"receipt", receipt_json(receipt)}},
                      "");
   }
-  return outcome.exit_code();
+  return failure ? Result<int>(std::move(*failure)) : outcome.exit_code();
 }
 
 }  // namespace ascope

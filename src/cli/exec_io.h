@@ -35,6 +35,10 @@ inline constexpr OptionSpec kMaxOutputOption{"max-output", '\0', OptionKind::val
 // there.
 Result<ExecRequest> exec_request(App& app, const Args& args);
 
+// The command's process in the guest went away under it: a failure of ours (125), though the call came to its
+// end.
+std::optional<Error> unfinished(const SlotKey& slot, const ExecOutcome& outcome);
+
 // Terminal, sinks and signals for one command; restores the terminal when it dies.
 class ExecIo {
  public:
@@ -47,8 +51,10 @@ class ExecIo {
   [[nodiscard]] SignalForwarder& signals() { return *signals_; }
   // Raw mode on while the command runs.
   void set_running(bool running);
-  // With -o json prints the one object; else nothing. Returns the command's exit code.
-  Result<int> answer(App& app, const ExecOutcome& outcome, const Receipt& receipt);
+  // With -o json prints the one object; else nothing. Returns `failure` if there is one, else the command's
+  // exit code.
+  Result<int> answer(App& app, const ExecOutcome& outcome, const Receipt& receipt,
+                     std::optional<Error> failure);
 
  private:
   class Capture;

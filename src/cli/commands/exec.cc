@@ -30,12 +30,10 @@ Result<int> run(App& app, const Args& args) {
   auto outcome = exec_in_slot(*services, ctx, slot, options, io->streams(), receipt);
   io->set_running(false);
   receipt.exit_code = outcome ? outcome->exit_code() : kExitOurFailure;
+  auto failure = outcome ? unfinished(slot, *outcome) : std::optional<Error>(outcome.error());
   // An exec changes no state of the slot: its record goes to --status-file alone, not to the slot's list.
-  app.write_status(receipt, outcome ? nullptr : &outcome.error());
-  if (!outcome) {
-    return std::move(outcome).error();
-  }
-  return io->answer(app, *outcome, receipt);
+  app.write_status(receipt, failure ? &*failure : nullptr);
+  return outcome ? io->answer(app, *outcome, receipt, failure) : Result<int>(std::move(*failure));
 }
 
 }  // namespace

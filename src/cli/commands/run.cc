@@ -36,17 +36,15 @@ Result<int> run(App& app, const Args& args) {
   auto outcome = run_in_slot(*services, app.ctx(), slot, options, io->streams(), receipt);
   io->set_running(false);
   receipt.exit_code = outcome ? outcome->exit_code() : kExitOurFailure;
-  app.record(slot, receipt, outcome ? nullptr : &outcome.error());
+  auto failure = outcome ? unfinished(slot, *outcome) : std::optional<Error>(outcome.error());
+  app.record(slot, receipt, failure ? &*failure : nullptr);
   for (const auto& warning : receipt.warnings) {
     app.out().warn(warning);
   }
   if (app.out().verbose) {
     app.out().status(receipt_line(receipt));
   }
-  if (!outcome) {
-    return std::move(outcome).error();
-  }
-  return io->answer(app, *outcome, receipt);
+  return outcome ? io->answer(app, *outcome, receipt, failure) : Result<int>(std::move(*failure));
 }
 
 }  // namespace
