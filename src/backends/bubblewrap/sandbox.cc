@@ -209,6 +209,7 @@ Result<ResourceInfo> describe(const OpContext& ctx, const Site& site, const Fold
   info.ready = meta.ready;
   info.fence_seen = meta.fence_seen;
   info.details["root"] = folder.path() + "/root";
+  info.details["ids"] = meta.id_base ? "range" : "single";
   if (meta.id_base) {
     info.details["id_range"] = fmt::format("{}-{}", *meta.id_base, *meta.id_base + kRangeIds - 1);
   }

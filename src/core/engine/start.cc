@@ -16,6 +16,20 @@ namespace ascope {
 
 namespace {
 
+// What of the settings holds only in part, and whose the files inside are, as the backend tells.
+void note_limits(const ResourceInfo& info, Receipt& receipt) {
+  if (const auto ids = info.details.find("ids"); ids != info.details.end()) {
+    receipt.ids = ids->second;
+  }
+  const auto listed = info.details.find("not_enforced");
+  std::string_view rest = listed == info.details.end() ? std::string_view() : listed->second;
+  while (!rest.empty()) {
+    const auto end = std::min(rest.find("; "), rest.size());
+    receipt.not_enforced.emplace_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 2, rest.size()));
+  }
+}
+
 class Starter {
  public:
   Starter(EngineServices& services, const OpContext& ctx, const SlotKey& slot, SlotSession& session,
@@ -204,6 +218,7 @@ class Starter {
   Result<void> commit() {
     receipt_.sandbox = info_.id;
     receipt_.tree = info_.tree;
+    note_limits(info_, receipt_);
     ASCOPE_TRY_ASSIGN(LiveMark live, live_mark(services_, ctx_, info_, clean_ && !will_exec_));
     if (!clean_ && !since_.empty()) {
       live.since = since_;
