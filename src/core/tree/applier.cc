@@ -18,7 +18,6 @@ namespace ascope {
 namespace {
 
 constexpr mode_t kNewFolder = 0700;       // until its metadata is set, last of all
-constexpr mode_t kImplicitFolder = 0755;  // of a folder that no entry names
 
 class Applier {
  public:
