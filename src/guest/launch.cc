@@ -220,14 +220,18 @@ pid_t launch(const ExecBody& body, const GuestConfig& config, const LaunchPlan& 
     failure = {FailStage::fork, errno};
     return pid;
   }
+  // Written by the child in memory that it shares with us until it is gone: volatile, or a compiler drops stores that
+  // nothing in the child reads again.
   volatile int child_error = 0;
-  LaunchFailure child_failure;
+  volatile FailStage child_stage = FailStage::request;
   const pid_t pid = ::vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork): system calls only
   if (pid == 0) {
+    LaunchFailure child_failure;
     if (!set_up_child(prepared, config, plan, child_failure)) {
       child_error = errno;
+      child_stage = child_failure.stage;
     } else {
-      child_failure.stage = FailStage::exec;
+      child_stage = FailStage::exec;
       child_error = exec_first(prepared);
     }
     ::_exit(127);
@@ -239,7 +243,7 @@ pid_t launch(const ExecBody& body, const GuestConfig& config, const LaunchPlan& 
     return -1;
   }
   if (child_error != 0) {
-    failure = {child_failure.stage, child_error};
+    failure = {child_stage, child_error};
     return -1;  // the dead child is reaped with the caller's exit
   }
   return pid;

@@ -23,6 +23,8 @@ import unittest
 ORDINARY_ID = 61234  # no account has it: no groups, no subordinate ids, nothing readable by chance
 DEFAULT_TIMEOUT = 120  # seconds; slow machines and sanitizers included
 _copies = {}
+# As from a terminal, even under nohup: a shell cannot trap what it was started to ignore.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def program():
