@@ -197,6 +197,9 @@ class Sandbox {
   virtual ~Sandbox() = default;
   // What the provider says now; backend_unavailable if it cannot be asked (never "gone").
   virtual Result<ResourceInfo> info(const OpContext& ctx) = 0;
+  // As info(), but without asking inside where this machine can tell: `jobs` may be left empty. For a command that
+  // goes in at once and finds out there.
+  virtual Result<ResourceInfo> peek(const OpContext& ctx) { return info(ctx); }
   // Brings a stopped one back (a new process tree round the same disk). Nothing to do if it runs.
   virtual Result<void> start(const OpContext& ctx, const SandboxSettings& settings, std::uint64_t fence) = 0;
   // Ends all processes; the disk stays. Refused (`conflict`) with a fence lower than one it has seen.

@@ -8,6 +8,7 @@
 
 #include "backends/bubblewrap/cgroup.h"
 #include "backends/bubblewrap/starter.h"
+#include "core/base/process.h"
 #include "guest/client.h"
 
 namespace ascope::bwrap {
@@ -26,6 +27,27 @@ Result<void> check_fence(const Meta& meta, std::uint64_t fence) {
   return ok();
 }
 
+// What the resource's own files say of it; `phase` as of a stopped one.
+ResourceInfo label(const Folder& folder, const Meta& meta) {
+  ResourceInfo info;
+  info.id = folder.id();
+  info.tree = folder.id();
+  info.slot = meta.slot;
+  info.operation = meta.operation;
+  info.phase = SandboxPhase::stopped;
+  info.settings = meta.settings;
+  info.settings_digest = meta.settings_digest;
+  info.created = meta.created;
+  info.ready = meta.ready;
+  info.fence_seen = meta.fence_seen;
+  info.details["root"] = folder.path() + "/root";
+  info.details["ids"] = meta.id_base ? "range" : "single";
+  if (meta.id_base) {
+    info.details["id_range"] = fmt::format("{}-{}", *meta.id_base, *meta.id_base + kRangeIds - 1);
+  }
+  return info;
+}
+
 class BwrapSandbox final : public Sandbox {
  public:
   BwrapSandbox(const Site& site, Folder folder, Meta meta)
@@ -35,6 +57,7 @@ class BwrapSandbox final : public Sandbox {
         files_(make_toolbox(folder_, meta_)) {}
 
   Result<ResourceInfo> info(const OpContext& ctx) override;
+  Result<ResourceInfo> peek(const OpContext& ctx) override;
   Result<void> start(const OpContext& ctx, const SandboxSettings& settings, std::uint64_t fence) override;
   Result<void> stop(const OpContext& ctx, std::uint64_t fence) override;
   Result<void> destroy(const OpContext& ctx, std::uint64_t fence) override;
@@ -65,6 +88,21 @@ Result<ResourceInfo> BwrapSandbox::info(const OpContext& ctx) {
   }
   ASCOPE_TRY_ASSIGN(meta_, folder_.read_meta());
   return describe(ctx, site_, folder_, meta_);
+}
+
+Result<ResourceInfo> BwrapSandbox::peek(const OpContext& ctx) {
+  ASCOPE_TRY_ASSIGN(const auto run, folder_.read_run());
+  if (!run || !run->not_enforced.empty()) {
+    return info(ctx);
+  }
+  const auto start_time = process_start_time(static_cast<pid_t>(run->pid));
+  if (!start_time || *start_time != run->start_time) {
+    return info(ctx);  // gone, stopped, or not to be told from here
+  }
+  ASCOPE_TRY(check_host(site_, meta_));
+  ResourceInfo out = label(folder_, meta_);
+  out.phase = SandboxPhase::running;
+  return out;
 }
 
 Result<void> BwrapSandbox::refresh(std::uint64_t fence) {
@@ -197,22 +235,7 @@ Result<void> check_host(const Site& site, const Meta& meta) {
 Result<ResourceInfo> describe(const OpContext& ctx, const Site& site, const Folder& folder,
                               const Meta& meta) {
   ASCOPE_TRY(check_host(site, meta));
-  ResourceInfo info;
-  info.id = folder.id();
-  info.tree = folder.id();
-  info.slot = meta.slot;
-  info.operation = meta.operation;
-  info.phase = SandboxPhase::stopped;
-  info.settings = meta.settings;
-  info.settings_digest = meta.settings_digest;
-  info.created = meta.created;
-  info.ready = meta.ready;
-  info.fence_seen = meta.fence_seen;
-  info.details["root"] = folder.path() + "/root";
-  info.details["ids"] = meta.id_base ? "range" : "single";
-  if (meta.id_base) {
-    info.details["id_range"] = fmt::format("{}-{}", *meta.id_base, *meta.id_base + kRangeIds - 1);
-  }
+  ResourceInfo info = label(folder, meta);
   const auto connection = connect_guest(folder);
   if (!connection) {
     return connection.error().kind == ErrorKind::not_found ? Result<ResourceInfo>(info) : connection.error();

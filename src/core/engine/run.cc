@@ -76,8 +76,10 @@ Result<void> mark_dirty(EngineServices& services, const OpContext& ctx, const Sl
                     "run the command again");
 }
 
-Result<AttachedSlot> attach_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
-                                 const SlotView& view) {
+namespace {
+
+Result<AttachedSlot> attach(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
+                            const SlotView& view, bool peek) {
   const SlotRecord& record = view.record;
   if (record.kind == RecordClass::corrupt || record.kind == RecordClass::newer) {
     return make_error(record.kind == RecordClass::corrupt ? ErrorKind::corrupt : ErrorKind::unsupported,
@@ -112,13 +114,20 @@ Result<AttachedSlot> attach_slot(EngineServices& services, const OpContext& ctx,
     return std::move(sandbox).error();
   }
   AttachedSlot out;
-  ASCOPE_TRY_ASSIGN(out.info, (*sandbox)->info(ctx));
+  ASCOPE_TRY_ASSIGN(out.info, peek ? (*sandbox)->peek(ctx) : (*sandbox)->info(ctx));
   if (!external && out.info.slot != slot.store_name()) {
     return not_running(slot, fmt::format("sandbox '{}' belongs to another slot", id));
   }
   out.sandbox = std::move(*sandbox);
   out.external = external;
   return out;
+}
+
+}  // namespace
+
+Result<AttachedSlot> attach_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
+                                 const SlotView& view) {
+  return attach(services, ctx, slot, view, false);
 }
 
 Result<ExecOutcome> exec_in_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
@@ -133,7 +142,7 @@ Result<ExecOutcome> exec_in_slot(EngineServices& services, const OpContext& ctx,
   // enough then.
   for (int attempt = 0;; ++attempt) {
     ASCOPE_TRY_ASSIGN(const SlotView view, read_slot(services, ctx, slot));
-    ASCOPE_TRY_ASSIGN(AttachedSlot attached, attach_slot(services, ctx, slot, view));
+    ASCOPE_TRY_ASSIGN(AttachedSlot attached, attach(services, ctx, slot, view, true));
     if (attached.info.phase != SandboxPhase::running) {
       return not_running(slot, fmt::format("its sandbox is {}", to_string(attached.info.phase)));
     }
