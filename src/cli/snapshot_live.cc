@@ -21,8 +21,10 @@ class NoTree final : public TreeSource {
 Result<std::unique_ptr<TreeSource>> LiveTree::open(App& app, SnapshotPart part, bool metadata_only) {
   ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
   const Profile& profile = services->profile();
-  TreeSelection selection =
-      part == SnapshotPart::workspace ? workspace_selection(profile) : other_selection(profile);
+  TreeSelection selection = other_selection(profile);
+  if (part == SnapshotPart::workspace) {
+    ASCOPE_TRY_ASSIGN(selection, workspace_selection(app.ctx(), sandbox_->files(), profile));
+  }
   if (selection.roots.empty()) {
     return std::unique_ptr<TreeSource>(std::make_unique<NoTree>());
   }

@@ -44,6 +44,7 @@ std::vector<std::string> encode_unpack(const std::string& root, const ApplyOptio
     to.u32(id.value_or(0));
   }
   encode_list(to, options.skip_paths);
+  encode_list(to, options.spare);
   encode_list(to, options.only);
   encode_list(to, options.remove);
   to.u32(static_cast<std::uint32_t>(options.rename.size()));
@@ -77,8 +78,8 @@ bool decode_unpack(const std::vector<std::string>& argv, std::string& root, Appl
       *id = value;
     }
   }
-  if (!decode_list(from, options.skip_paths) || !decode_list(from, options.only) ||
-      !decode_list(from, options.remove)) {
+  if (!decode_list(from, options.skip_paths) || !decode_list(from, options.spare) ||
+      !decode_list(from, options.only) || !decode_list(from, options.remove)) {
     return false;
   }
   const std::uint32_t renames = from.u32();

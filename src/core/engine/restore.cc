@@ -105,7 +105,7 @@ class Restorer {
     }
     ASCOPE_TRY_ASSIGN(Repository * repository, services_.repository());
     ASCOPE_TRY_ASSIGN(auto source, repository->open(ctx_, item_, SnapshotPart::workspace));
-    ApplyOptions apply = workspace_options();
+    ASCOPE_TRY_ASSIGN(ApplyOptions apply, workspace_options());
     apply.dry_run = true;
     ASCOPE_TRY_ASSIGN(ApplyReport report, attached_->sandbox->files().apply(
                                               ctx_, services_.profile().workspace_root, *source, apply));
@@ -115,8 +115,9 @@ class Restorer {
     return ok();
   }
 
-  [[nodiscard]] ApplyOptions workspace_options() const {
+  [[nodiscard]] Result<ApplyOptions> workspace_options() const {
     ApplyOptions apply;
+    ASCOPE_TRY_ASSIGN(apply.spare, excluded_patterns(ctx_, attached_->sandbox->files(), services_.profile()));
     apply.mode = ApplyMode::exact;
     apply.set_owner = true;
     apply.allow_setid = true;
@@ -193,7 +194,7 @@ class Restorer {
     PhaseTimer timer(receipt_, "restore", *ctx_.clock);
     ASCOPE_TRY_ASSIGN(Repository * repository, services_.repository());
     ASCOPE_TRY_ASSIGN(auto source, repository->open(ctx_, item_, SnapshotPart::workspace));
-    ApplyOptions apply = workspace_options();
+    ASCOPE_TRY_ASSIGN(ApplyOptions apply, workspace_options());
     apply.before_change = [&] {
       return attached_->sandbox->files().set_mark(ctx_, services_.profile().workspace_root,
                                                   dump_json(Json{{"target", item_.snapshot}}));

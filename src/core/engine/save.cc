@@ -7,10 +7,22 @@
 
 #include "core/base/random.h"
 #include "core/engine/entries.h"
+#include "core/repository/credentials.h"
 
 namespace ascope {
 
 namespace {
+
+constexpr std::string_view kIgnoreFile = ".ascopeignore";
+constexpr std::uint64_t kMaxIgnoreBytes = 64U << 10U;
+
+CredentialRule credential_rule(const Profile& profile) {
+  const std::string& word = profile.credentials;
+  return word == "refuse"    ? CredentialRule::refuse
+         : word == "exclude" ? CredentialRule::exclude
+         : word == "warn"    ? CredentialRule::warn
+                             : CredentialRule::ignore;
+}
 
 // Reports how far a tree has been read.
 class MeteredSource final : public TreeSource {
@@ -47,14 +59,78 @@ void keep_notes(Receipt& receipt, HistoryItem& item, const std::vector<TreeNote>
 
 }  // namespace
 
-TreeSelection workspace_selection(const Profile& profile) {
+namespace {
+
+// The lines of an ignore file that are patterns: no comments, no blank ones, ends trimmed.
+std::vector<std::string> ignore_patterns(std::string_view text) {
+  std::vector<std::string> out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t last = line.find_last_not_of(" \t\r");
+    line = last == std::string_view::npos ? std::string_view() : line.substr(0, last + 1);
+    if (!line.empty() && line.front() != '#') {
+      out.emplace_back(line);
+    }
+  }
+  return out;
+}
+
+// What the workspace's own .ascopeignore says; none is no pattern. A link is not followed.
+Result<std::vector<std::string>> read_ignore_file(const OpContext& ctx, Toolbox& files,
+                                                  const Profile& profile) {
+  TreeSelection selection;
+  selection.roots = {profile.workspace_root + "/" + std::string(kIgnoreFile)};
+  selection.relative_to = profile.workspace_root;
+  ASCOPE_TRY_ASSIGN(const auto reader, files.read_tree(ctx, selection));
+  TreeEntry entry;
+  std::string text;
+  while (true) {
+    ASCOPE_TRY_ASSIGN(const bool more, reader->next(entry));
+    if (!more) {
+      return ignore_patterns(text);
+    }
+    if (entry.path != kIgnoreFile || entry.type != EntryType::file) {
+      continue;
+    }
+    if (entry.size_bytes > kMaxIgnoreBytes) {
+      return make_error(ErrorKind::config,
+                        fmt::format("'{}' of the workspace has {} bytes, more than {}", kIgnoreFile,
+                                    entry.size_bytes, kMaxIgnoreBytes),
+                        "shorten it inside the sandbox, or use workspace.exclude of the profile");
+    }
+    text.assign(entry.size_bytes, '\0');
+    while (true) {
+      ASCOPE_TRY_ASSIGN(const auto block, reader->read());
+      if (!block) {
+        break;
+      }
+      if (block->offset <= text.size()) {
+        text.replace(block->offset, block->bytes.size(), block->bytes);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> excluded_patterns(const OpContext& ctx, Toolbox& files,
+                                                   const Profile& profile) {
+  std::vector<std::string> patterns = profile.exclude;
+  ASCOPE_TRY_ASSIGN(const auto ignored, read_ignore_file(ctx, files, profile));
+  patterns.insert(patterns.end(), ignored.begin(), ignored.end());
+  return patterns;
+}
+
+Result<TreeSelection> workspace_selection(const OpContext& ctx, Toolbox& files, const Profile& profile) {
   TreeSelection selection;
   selection.roots = {profile.workspace_root};
   selection.relative_to = profile.workspace_root;
-  selection.exclude = profile.exclude;
   for (const auto& path : excluded_entry_paths(profile)) {
     selection.skip.push_back(profile.workspace_root + "/" + path);
   }
+  ASCOPE_TRY_ASSIGN(selection.exclude, excluded_patterns(ctx, files, profile));
   return selection;
 }
 
@@ -106,17 +182,21 @@ Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, Slot
   if (profile.freeze != "never") {
     ASCOPE_TRY_ASSIGN(freeze, sandbox.files().freeze(ctx));
   }
-  ASCOPE_TRY_ASSIGN(auto workspace_reader, sandbox.files().read_tree(ctx, workspace_selection(profile)));
+  ASCOPE_TRY_ASSIGN(const TreeSelection selection, workspace_selection(ctx, sandbox.files(), profile));
+  ASCOPE_TRY_ASSIGN(auto workspace_reader, sandbox.files().read_tree(ctx, selection));
   MeteredSource workspace_source(services, std::move(workspace_reader));
+  GuardedSource workspace_guard(workspace_source, credential_rule(profile));
   std::unique_ptr<MeteredSource> roots_source;
+  std::unique_ptr<GuardedSource> roots_guard;
   if (const TreeSelection roots = other_selection(profile); !roots.roots.empty()) {
     ASCOPE_TRY_ASSIGN(auto roots_reader, sandbox.files().read_tree(ctx, roots));
     roots_source = std::make_unique<MeteredSource>(services, std::move(roots_reader));
+    roots_guard = std::make_unique<GuardedSource>(*roots_source, credential_rule(profile));
   }
   SaveRequest request;
   request.id = random_uuid();
-  request.workspace = &workspace_source;
-  request.roots = roots_source.get();
+  request.workspace = &workspace_guard;
+  request.roots = roots_guard.get();
   request.parent = parent;
   ASCOPE_TRY(session.note_pending(request.id));
   ASCOPE_TRY(services.step("before-objects"));
@@ -140,8 +220,10 @@ Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, Slot
     out.item.host = host.name;
     out.item.tree = info.tree;
     keep_notes(receipt, out.item, workspace_source.notes());
+    keep_notes(receipt, out.item, workspace_guard.notes());
     if (roots_source) {
       keep_notes(receipt, out.item, roots_source->notes());
+      keep_notes(receipt, out.item, roots_guard->notes());
     }
   }
   return out;

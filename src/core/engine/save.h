@@ -16,9 +16,13 @@ struct SavedTree {
   HistoryItem item;     // complete: kind, time, parent, rev, fence, host, tree filled in
 };
 
-// What a snapshot holds: the workspace root without mount points of entries, and what else the profile
-// persists (no roots: nothing else), relative to "/".
-TreeSelection workspace_selection(const Profile& profile);
+// What a snapshot holds: the workspace root without mount points of entries and without what the profile's
+// `exclude` and the workspace's own .ascopeignore name (gitignore's patterns, no negation), and what else the
+// profile persists (no roots: nothing else), relative to "/".
+Result<TreeSelection> workspace_selection(const OpContext& ctx, Toolbox& files, const Profile& profile);
+// The patterns of both, which a restore leaves alone too: no snapshot has what they match.
+Result<std::vector<std::string>> excluded_patterns(const OpContext& ctx, Toolbox& files,
+                                                   const Profile& profile);
 TreeSelection other_selection(const Profile& profile);
 
 // Saves the workspace (and what else the profile persists) of `sandbox`, frozen where it runs. Not committed:

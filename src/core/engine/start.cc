@@ -323,13 +323,15 @@ Result<void> restore_tree(EngineServices& services, const OpContext& ctx, Sandbo
     return ok();
   };
   const auto apply_part = [&](SnapshotPart part, const std::string& root,
-                              const std::vector<std::string>& skip) -> Result<void> {
+                              const std::vector<std::string>& skip,
+                              const std::vector<std::string>& spare) -> Result<void> {
     ASCOPE_TRY_ASSIGN(auto source, repository->open(ctx, item, part));
     ApplyOptions options;
     options.mode = ApplyMode::exact;
     options.set_owner = true;
     options.allow_setid = true;
     options.skip_paths = skip;
+    options.spare = spare;
     options.before_change = set_mark;
     ASCOPE_TRY_ASSIGN(const ApplyReport report, files.apply(ctx, root, *source, options));
     receipt.notes.insert(receipt.notes.end(), report.notes.begin(), report.notes.end());
@@ -344,13 +346,14 @@ Result<void> restore_tree(EngineServices& services, const OpContext& ctx, Sandbo
   }
   if (!item.roots_object.empty()) {
     const std::string workspace = profile.workspace_root.substr(1);
-    ASCOPE_TRY(apply_part(SnapshotPart::roots, "/", {workspace}));
+    ASCOPE_TRY(apply_part(SnapshotPart::roots, "/", {workspace}, profile.exclude));
   }
   std::vector<std::string> skip{".ascope-restore", ".ascope-stage", ".ascope-tree"};
   for (auto& path : excluded_entry_paths(profile)) {
     skip.push_back(path);
   }
-  ASCOPE_TRY(apply_part(SnapshotPart::workspace, profile.workspace_root, skip));
+  ASCOPE_TRY_ASSIGN(const auto spare, excluded_patterns(ctx, files, profile));
+  ASCOPE_TRY(apply_part(SnapshotPart::workspace, profile.workspace_root, skip, spare));
   return services.step("after-restore");
 }
 

@@ -91,6 +91,7 @@ void build_stores(const Layer& layer, Profile& profile, Problems& problems) {
   }
   profile.freeze = layer_text(layer, "snapshots.freeze");
   profile.dedup = layer_text(layer, "snapshots.dedup");
+  profile.credentials = layer_text(layer, "snapshots.credentials");
   check_sharing(layer, profile, problems);
 }
 

@@ -80,6 +80,7 @@ struct Profile {
   KeepPolicy keep;
   std::string freeze = "auto";  // auto | never
   std::string dedup = "store";
+  std::string credentials = "warn";  // ignore | warn | exclude | refuse
 
   std::string state_store;
   std::string lock_store;

@@ -12,12 +12,13 @@
 #include "core/tree/apply_stage.h"
 #include "core/tree/beneath.h"
 #include "core/tree/prune.h"
+#include "core/tree/walker.h"
 
 namespace ascope {
 
 namespace {
 
-constexpr mode_t kNewFolder = 0700;       // until its metadata is set, last of all
+constexpr mode_t kNewFolder = 0700;  // until its metadata is set, last of all
 
 class Applier {
  public:
@@ -181,6 +182,9 @@ Verdict Applier::decide(const std::string& path, const struct stat& info) const 
     return admission.leads_to_asked(path) ? Verdict::keep : Verdict::keep_whole;
   }
   const auto known = admission.mark_of(path);
+  if (!known && exclude_matches(options_.spare, path, S_ISDIR(info.st_mode))) {
+    return Verdict::keep_whole;
+  }
   const bool wants_folder = known == mark::kFolder || known == mark::kImplicit;
   if (S_ISDIR(info.st_mode)) {
     return wants_folder || admission.holds_skipped(path) ? Verdict::keep : Verdict::remove;

@@ -16,7 +16,8 @@
 namespace ascope {
 
 enum class ApplyMode {
-  exact,  // the root becomes what the source says: what is there and not in the source goes (but skip_paths)
+  exact,  // the root becomes what the source says: what is there and not in the source goes (but skip_paths,
+          // spare)
   overlay,  // entries are laid over what is there; a thing of another type in the way is replaced
   fresh,    // the root must be empty (or missing): no comparison, no staging
 };
@@ -24,9 +25,11 @@ enum class ApplyMode {
 struct ApplyOptions {
   ApplyMode mode = ApplyMode::overlay;
   std::vector<std::string> skip_paths;  // left alone: never written, never removed (mounts, marks)
-  std::vector<std::string> only;        // `exact` and `overlay`: only these paths and what is below them
-  std::uint32_t id_base = 0;            // added to entry ids when we may chown (root)
-  bool set_owner = false;               // chown as the entries say; else everything is the caller's own
+  // `exact`: globs (exclude_matches) of what stays although the source does not hold it.
+  std::vector<std::string> spare;
+  std::vector<std::string> only;  // `exact` and `overlay`: only these paths and what is below them
+  std::uint32_t id_base = 0;      // added to entry ids when we may chown (root)
+  bool set_owner = false;         // chown as the entries say; else everything is the caller's own
   // Without set_owner: the inside ids that the caller's own stand for; entries of others are counted as not
   // set.
   std::optional<std::uint32_t> own_uid, own_gid;
