@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "contract/lease_contract.h"
 
+#include <atomic>
 #include <algorithm>
 #include <unistd.h>
 
@@ -210,7 +211,7 @@ void check_keeper(const LeaseFixture& fixture) {
   const std::string name = "kept/" + random_hex(4);
   LeaseRequest request = lease_request(fixture, name);
   request.ttl = Millis(900);
-  int lost = 0;
+  std::atomic<int> lost = 0;  // counted on the keeper's thread
   {
     LeaseKeeper keeper(*store, store->acquire({}, request).value(), system_clock(), Millis(0),
                        [&] { ++lost; });

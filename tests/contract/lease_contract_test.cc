@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "contract/lease_contract.h"
 
+#include <atomic>
 #include <filesystem>
 #include <stdlib.h>
 #include <unistd.h>
@@ -67,7 +68,7 @@ TEST_CASE("a keeper bears a store that is down for less than a TTL, and no longe
   const auto store = server.connect();
   LeaseRequest request = lease_request(fixture, "slot");
   request.ttl = Millis(1500);
-  int lost = 0;
+  std::atomic<int> lost = 0;  // counted on the keeper's thread
   LeaseKeeper keeper(*store, store->acquire({}, request).value(), system_clock(), Millis(0), [&] { ++lost; });
   server.set_down(true);
   ::usleep(600'000);
