@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/bytes.h"
@@ -91,7 +92,13 @@ bool decode_unpack(const std::vector<std::string>& argv, std::string& root, Appl
 }
 
 Result<void> remove_mark(int root) {
-  if ((::unlinkat(root, kRestoreMark, 0) != 0 && errno != ENOENT) || ::fsync(root) != 0) {
+  // The folder's time is part of what was restored: without it the next save would find a change.
+  struct stat info{};
+  if (::fstat(root, &info) != 0 || (::unlinkat(root, kRestoreMark, 0) != 0 && errno != ENOENT)) {
+    return errno_error("removing the mark of a restore", errno);
+  }
+  const struct timespec times[] = {info.st_atim, info.st_mtim};
+  if (::futimens(root, times) != 0 || ::fsync(root) != 0) {
     return errno_error("removing the mark of a restore", errno);
   }
   return ok();

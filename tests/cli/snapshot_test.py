@@ -284,5 +284,23 @@ class LiveTest(SnapshotTest):
         self.assertEqual(done.out, b"importeda.txt\n")
 
 
+class RestoredTest(harness.CliTest):
+    def test_what_was_restored_is_no_change(self):
+        harness.need_sandbox(self.place)
+        self.place.ok("start")
+        self.place.ok("exec", "--", "sh", "-c", "mkdir -p a/b && echo good > f && echo x > a/b/c && echo y > ~/kept")
+        first = self.place.ok("snapshot", "-o", "json").json()["snapshot"]
+        self.place.ok("exec", "--", "sh", "-c", "echo bad > f")
+        self.place.ok("restore", first, "--yes")
+        again = self.place.ok("snapshot", "-o", "json").json()
+        self.assertFalse(again["changed"])
+        self.assertEqual(again["snapshot"], first)
+        self.place.ok("rm")
+        self.place.ok("start", "--expect", "C")
+        anew = self.place.ok("snapshot", "-o", "json").json()
+        self.assertFalse(anew["changed"])
+        self.assertEqual(anew["snapshot"], first)
+
+
 if __name__ == "__main__":
     unittest.main()

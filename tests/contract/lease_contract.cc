@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "contract/lease_contract.h"
 
-#include <atomic>
 #include <algorithm>
+#include <atomic>
 #include <unistd.h>
 
 #include <doctest/doctest.h>

@@ -149,7 +149,12 @@ Result<void> make_place(int folder, const std::string& name, PlaceType type, con
   } else if (errno != ENOENT) {
     return errno_error("looking at '" + name + "' in the sandbox's tree", errno);
   }
-  int result = 0;
+  // What we cover is no change of the agent's: the folder keeps its time, or the next save would find one.
+  struct stat around{};
+  int result = ::fstat(folder, &around);
+  if (result != 0) {
+    return errno_error("looking at the sandbox's tree", errno);
+  }
   if (type == PlaceType::folder) {
     result = ::mkdirat(folder, name.c_str(), 0755);
   } else if (type == PlaceType::link) {
@@ -162,6 +167,10 @@ Result<void> make_place(int folder, const std::string& name, PlaceType type, con
   if (result != 0 ||
       (owner && ::fchownat(folder, name.c_str(), owner->uid, owner->gid, AT_SYMLINK_NOFOLLOW) != 0)) {
     return errno_error("making '" + name + "' in the sandbox's tree", errno);
+  }
+  const struct timespec times[] = {around.st_atim, around.st_mtim};
+  if (::futimens(folder, times) != 0) {
+    return errno_error("setting the time of a folder in the sandbox's tree", errno);
   }
   return ok();
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/doctor.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
+
+#include <fmt/format.h>
 
 #include "cli/app.h"
 #include "cli/exit_code.h"
@@ -13,7 +13,8 @@ namespace ascope {
 
 namespace {
 
-constexpr std::array kOptions{OptionSpec{"image", '\0', OptionKind::value, "REF", "check an image against the image contract"}};
+constexpr std::array kOptions{
+    OptionSpec{"image", '\0', OptionKind::value, "REF", "check an image against the image contract"}};
 
 std::string_view verdict(const DoctorCheck& check) {
   return check.skipped ? "skipped" : check.problem ? "failed" : "ok";
@@ -36,14 +37,17 @@ Result<int> run(App& app, const Args& args) {
                         {"hint", check.problem ? bytes_json(check.problem->hint) : Json(nullptr)},
                         {"duration_ms", check.duration.count()}});
     names.push_back(check.name);
-    text += fmt::format("{:<8} {:<16} {}\n", verdict(check), check.name,
-                        printable(check.problem ? check.problem->message : check.detail));
+    std::string line = fmt::format("{:<8} {:<16} {}", verdict(check), check.name,
+                                   printable(check.problem ? check.problem->message : check.detail));
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
     if (check.problem && !check.problem->hint.empty()) {
       text += fmt::format("{:<8} {:<16} hint: {}\n", "", "", printable(check.problem->hint));
     }
   }
   app.out().list("ascope.doctor/1", "checks", rows, names, text);
-  const bool healthy = std::none_of(checks.begin(), checks.end(), [](const auto& check) { return check.problem.has_value(); });
+  const bool healthy =
+      std::none_of(checks.begin(), checks.end(), [](const auto& check) { return check.problem.has_value(); });
   return healthy ? kExitDone : kExitDiffers;
 }
 
@@ -51,9 +55,17 @@ Result<int> run(App& app, const Args& args) {
 
 extern const Command kDoctorCommand;
 const Command kDoctorCommand{
-    "doctor", "Setup", "try the whole profile in small and say how to mend what fails",
-    "Performs a create–write–snapshot–restore–lock round on the profile with a slot of its own, removes all it made, and says "
+    "doctor",
+    "Setup",
+    "try the whole profile in small and say how to mend what fails",
+    "Performs a create–write–snapshot–restore–lock round on the profile with a slot of its own, removes all "
+    "it made, and says "
     "for each step whether it worked and how to mend what did not. Exit code 1 if anything is unhealthy.",
-    kOptions, {}, false, "ascope-sandbox doctor", "1 2 13", run};
+    kOptions,
+    {},
+    false,
+    "ascope-sandbox doctor",
+    "1 2 13",
+    run};
 
 }  // namespace ascope
