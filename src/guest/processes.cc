@@ -243,7 +243,10 @@ std::uint64_t signal_descendants(pid_t root, int signal) {
 void kill_tree(pid_t root) {
   ::kill(root, SIGSTOP);
   stop_descendants(root);
-  signal_descendants(root, SIGKILL);
+  // Who waits for the command is told by the end of `root`, so that comes last.
+  for (int round = 0; round < 100 && signal_descendants(root, SIGKILL) > 0; ++round) {
+    sleep_ms(2);
+  }
   ::kill(root, SIGKILL);
 }
 
