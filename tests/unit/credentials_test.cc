@@ -90,6 +90,8 @@ TEST_CASE("shapes that tell of credentials") {
   for (const std::string& content : found) {
     CAPTURE(content);
     CHECK(credential_in(content).has_value());
+    CHECK(credential_in(" " + content).has_value());  // at even and odd places
+    CHECK(credential_in("=\n" + content).has_value());
     for (std::size_t cut = 0; cut < 8; ++cut) {
       CHECK_FALSE(credential_in(content.substr(0, cut)).has_value());
     }
@@ -102,6 +104,7 @@ TEST_CASE("shapes that tell of credentials") {
       token("ghp_", 35),
       "AKIA but not a key",
       std::string(1000, '-'),
+      std::string("\0", 1) + token("ghp_", 36),  // no text
   };
   for (const std::string& content : clean) {
     CAPTURE(content);

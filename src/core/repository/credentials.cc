@@ -2,7 +2,7 @@
 #include "core/repository/credentials.h"
 
 #include <algorithm>
-#include <array>
+#include <bitset>
 #include <deque>
 #include <set>
 #include <string>
@@ -12,6 +12,7 @@ namespace ascope {
 namespace {
 
 constexpr std::size_t kLookedAtBytes = 256U << 10U;
+constexpr std::size_t kBinaryBytes = 8000;
 constexpr std::size_t kMaxNamed = 20;  // paths in a refusal
 
 constexpr std::string_view kPrivateKey = "private key";
@@ -107,16 +108,42 @@ bool is_private_key(ByteView content, std::size_t at) {
   return line.find("PRIVATE KEY") != ByteView::npos;
 }
 
-// Which bytes may begin a credential, so that all others cost one look.
-constexpr std::array<bool, 256> first_bytes() {
-  std::array<bool, 256> out{};
+// Which two bytes may stand at the beginning of a credential or one byte behind it, so that a look at every
+// other place misses none.
+constexpr std::size_t pair_of(char first, char second) {
+  return static_cast<std::size_t>(static_cast<unsigned char>(first)) << 8U |
+         static_cast<unsigned char>(second);
+}
+std::bitset<65536> make_pairs() {
+  std::bitset<65536> out;
+  const auto add = [&](std::string_view prefix) {
+    out.set(pair_of(prefix[0], prefix[1]));
+    out.set(pair_of(prefix[1], prefix[2]));
+  };
   for (const TokenShape& shape : kTokens) {
-    out[static_cast<unsigned char>(shape.prefix[0])] = true;
+    add(shape.prefix);
   }
-  out['-'] = true;
+  add(kKeyBegin);
   return out;
 }
-constexpr std::array<bool, 256> kFirstBytes = first_bytes();
+
+// The credential that begins exactly there.
+std::optional<std::string_view> credential_at(ByteView content, std::size_t at) {
+  if (is_private_key(content, at)) {
+    return kPrivateKey;
+  }
+  for (const TokenShape& shape : kTokens) {
+    if (shape.prefix[0] == content[at] && is_token(shape, content, at)) {
+      return shape.kind;
+    }
+  }
+  return std::nullopt;
+}
+
+// As git tells: a NUL byte near the beginning. Keys and tokens come in text.
+bool is_binary(ByteView content) {
+  return content.substr(0, kBinaryBytes).find('\0') != ByteView::npos;
+}
 
 }  // namespace
 
@@ -141,20 +168,17 @@ std::optional<std::string_view> credential_by_name(std::string_view path) {
 }
 
 std::optional<std::string_view> credential_in(ByteView content) {
-  for (std::size_t at = 0; at < content.size(); ++at) {
-    const char first = content[at];
-    if (!kFirstBytes[static_cast<unsigned char>(first)]) {
+  static const std::bitset<65536> kPairs = make_pairs();
+  if (is_binary(content)) {
+    return std::nullopt;
+  }
+  for (std::size_t at = 0; at + 1 < content.size(); at += 2) {
+    if (!kPairs[pair_of(content[at], content[at + 1])]) {
       continue;
     }
-    if (first == '-') {
-      if (is_private_key(content, at)) {
-        return kPrivateKey;
-      }
-      continue;
-    }
-    for (const TokenShape& shape : kTokens) {
-      if (shape.prefix[0] == first && is_token(shape, content, at)) {
-        return shape.kind;
+    for (std::size_t start = at - (at > 0 ? 1 : 0); start <= at; ++start) {
+      if (const auto kind = credential_at(content, start)) {
+        return kind;
       }
     }
   }
@@ -183,7 +207,7 @@ struct GuardedSource::State {
     }
     std::size_t bytes = 0;
     std::string head;
-    while (bytes < kLookedAtBytes) {
+    while (bytes < kLookedAtBytes && !is_binary(head)) {
       ASCOPE_TRY_ASSIGN(const auto block, inner.read());
       if (!block) {
         break;

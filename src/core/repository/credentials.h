@@ -16,8 +16,8 @@ namespace ascope {
 // A kind of credential, such as "private key": static text.
 // By name alone: ".env", "id_ed25519", ".netrc", …; samples such as ".env.example" are none.
 std::optional<std::string_view> credential_by_name(std::string_view path);
-// By shape, in some bytes of a file: the markers of a private key, and tokens whose prefix and length their
-// issuers made up so that they can be found.
+// By shape, in the first bytes of a file, where it is text: the markers of a private key, and tokens whose
+// prefix and length their issuers made up so that they can be found.
 std::optional<std::string_view> credential_in(ByteView content);
 
 enum class CredentialRule {
