@@ -49,6 +49,8 @@ class BlobStore {
   virtual Result<std::vector<BlobInfo>> list(const OpContext& ctx, std::string_view prefix) = 0;
   // A repeat is harmless.
   virtual Result<void> remove(const OpContext& ctx, std::string_view key) = 0;
+  // Several threads may call at once, and read what get() gave meanwhile.
+  [[nodiscard]] virtual bool is_concurrent() const { return false; }
 };
 
 // ---- records

@@ -89,6 +89,7 @@ class LocalBlobs final : public BlobStore {
   Result<std::optional<BlobInfo>> stat(const OpContext& ctx, std::string_view key) override;
   Result<std::vector<BlobInfo>> list(const OpContext& ctx, std::string_view prefix) override;
   Result<void> remove(const OpContext& ctx, std::string_view key) override;
+  [[nodiscard]] bool is_concurrent() const override { return true; }  // nothing but a path is kept
 
  private:
   // A file being written; `name` is empty where it has none.
