@@ -7,8 +7,7 @@
 #include "core/repository/compare_trees.h"
 #include "core/repository/tar.h"
 #include "core/tree/check.h"
-#include "fakes/fake_blobs.h"
-#include "fakes/memory_tree.h"
+#include "fakes/chunk_store.h"
 
 using namespace ascope;  // NOLINT(google-build-using-namespace)
 
@@ -64,6 +63,79 @@ TEST_CASE("repository: save and open both parts") {
   CHECK(load(blobs, plain->item, SnapshotPart::roots).value().empty());
 }
 
+namespace {
+
+// A repository of each format over a store of its own.
+struct EachFormat {
+  explicit EachFormat(bool chunked) : chunks(chunked) {
+    if (chunked) {
+      ChunkOptions options;
+      options.cache_dir = cache.path();
+      repository = make_chunk_repository(blobs, options);
+    } else {
+      repository = make_tar_repository(blobs);
+    }
+  }
+  Result<SaveOutcome> save(const std::string& id, const std::string& content,
+                           const HistoryItem* parent = nullptr, const char* roots = nullptr) {
+    MemoryTree workspace = tree_of(content);
+    MemoryTree other = tree_of(roots == nullptr ? "" : roots);
+    return repository->save(OpContext{}, {id, &workspace, roots == nullptr ? nullptr : &other, parent});
+  }
+  Result<std::vector<MemoryEntry>> load(const HistoryItem& item,
+                                        SnapshotPart part = SnapshotPart::workspace) {
+    ASCOPE_TRY_ASSIGN(const auto tree, repository->open(OpContext{}, item, part));
+    return collect(*tree);
+  }
+
+  bool chunks;
+  test::FakeBlobStore blobs;
+  TempFolder cache;
+  std::unique_ptr<Repository> repository;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "repository: each format gives back both parts, refuses an id that exists, and forgets what it is told") {
+  for (const bool chunked : {false, true}) {
+    CAPTURE(chunked);
+    EachFormat with(chunked);
+    const auto saved = with.save("id1", "one", nullptr, "rooted");
+    REQUIRE_MESSAGE(saved.has_value(), (saved ? "" : saved.error().message));
+    CHECK(saved->changed);
+    CHECK(saved->item.snapshot == "id1");
+    CHECK(saved->item.format == (chunked ? "chunks" : "tar"));
+    CHECK_FALSE(saved->item.roots_object.empty());
+    const std::string& object = with.blobs.objects[saved->item.object].bytes;
+    CHECK(saved->item.size_bytes == object.size());
+    CHECK(saved->item.sha256 == sha256_hex(object));
+    CHECK(saved->item.files == 4);
+    CHECK(saved->item.content_bytes == 4009);
+    MemoryTree workspace = tree_of("one");
+    CHECK(describe(with.load(saved->item).value()) == describe(workspace.entries));
+    CHECK(with.load(saved->item, SnapshotPart::roots).value()[1].content() == "rooted");
+    CHECK(with.save("id1", "other").error().kind == ErrorKind::conflict);
+    CHECK(with.repository->check(OpContext{}, saved->item, true).value() == SnapshotHealth::usable);
+    const std::size_t parts = chunked ? 1 : 2;
+    CHECK(with.repository->list(OpContext{}).value().size() == parts);
+
+    const auto plain = with.save("id2", "two");
+    REQUIRE(plain.has_value());
+    CHECK(plain->item.roots_object.empty());
+    CHECK(with.load(plain->item, SnapshotPart::roots).value().empty());
+    CHECK(with.repository->list(OpContext{}).value().size() == parts + 1);
+    REQUIRE(with.repository->remove(OpContext{}, plain->item).has_value());
+    REQUIRE(with.repository->remove(OpContext{}, plain->item).has_value());
+    CHECK(with.load(plain->item).error().kind == ErrorKind::not_found);
+    CHECK(with.repository->check(OpContext{}, plain->item, true).value() == SnapshotHealth::missing);
+    CHECK(with.load(saved->item).has_value());
+    HistoryItem other = saved->item;
+    other.format = chunked ? "tar" : "chunks";
+    CHECK(with.load(other).error().kind == ErrorKind::unsupported);
+  }
+}
+
 TEST_CASE("repository: an unchanged workspace keeps nothing new") {
   struct Row {
     const char* name;
@@ -79,19 +151,39 @@ TEST_CASE("repository: an unchanged workspace keeps nothing new") {
       {"roots are gone", "r", "one", nullptr, true},
   };
   for (const Row& row : rows) {
-    CAPTURE(row.name);
-    test::FakeBlobStore blobs;
-    const auto first = save(blobs, "id1", "one", nullptr, row.parent_roots);
-    REQUIRE(first.has_value());
-    const std::size_t before = blobs.objects.size();
-    const auto second = save(blobs, "id2", row.content, &first->item, row.roots);
-    REQUIRE(second.has_value());
-    CHECK(second->changed == row.changed);
-    CHECK(second->item.snapshot == (row.changed ? "id2" : "id1"));
-    if (!row.changed) {
-      CHECK(blobs.objects.size() == before);
+    for (const bool chunked : {false, true}) {
+      CAPTURE(row.name);
+      CAPTURE(chunked);
+      EachFormat with(chunked);
+      const auto first = with.save("id1", "one", nullptr, row.parent_roots);
+      REQUIRE(first.has_value());
+      const std::size_t before = with.blobs.objects.size();
+      const auto second = with.save("id2", row.content, &first->item, row.roots);
+      REQUIRE(second.has_value());
+      CHECK(second->changed == row.changed);
+      CHECK(second->item.snapshot == (row.changed ? "id2" : "id1"));
+      if (!row.changed) {
+        CHECK(with.blobs.objects.size() == before);
+      }
     }
   }
+}
+
+TEST_CASE("repository: a history may hold both formats; a parent of the other one is no parent") {
+  EachFormat chunks(true);
+  const auto tar = make_tar_repository(chunks.blobs);
+  MemoryTree tree = tree_of("one");
+  const auto first = tar->save(OpContext{}, {"id1", &tree, nullptr, nullptr});
+  REQUIRE(first.has_value());
+  const auto second = chunks.save("id2", "one", &first->item);
+  REQUIRE(second.has_value());
+  CHECK(second->changed);
+  MemoryTree again = tree_of("one");
+  const auto third = tar->save(OpContext{}, {"id3", &again, nullptr, &second->item});
+  REQUIRE(third.has_value());
+  CHECK(third->changed);
+  CHECK(tar->list(OpContext{}).value().size() == 2);
+  CHECK(chunks.repository->list(OpContext{}).value().size() == 1);
 }
 
 TEST_CASE("repository: a failure leaves nothing of the new id") {

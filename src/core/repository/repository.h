@@ -4,8 +4,10 @@
 // "/").
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,16 +19,53 @@ namespace ascope {
 
 enum class SnapshotPart { workspace, roots };
 
+// Whose snapshot it is: stands in the manifests and the object names of format chunks.
+struct SnapshotOrigin {
+  std::string realm;  // of the state store
+  std::string slot;   // written form
+  std::uint64_t rev = 0;
+  std::uint64_t fence = 0;
+  std::string time;  // RFC 3339
+  std::string host;
+};
+
+// A tree to be saved of which most is known already: entries first, content only where it is asked for.
+class TreeScan {
+ public:
+  virtual ~TreeScan() = default;
+  // The next entry in the walker's order, without content; false at the end. `unchanged`: the caller knows
+  // that the content is what the parent has under this path.
+  virtual Result<bool> next(TreeEntry& entry, bool& unchanged) = 0;
+  // These regular files with their content, in the walker's order, which the paths are in too. Others that
+  // come along are passed over; a file that is gone does not come. Read to its end before the next call.
+  virtual Result<std::unique_ptr<TreeSource>> read(const std::vector<std::string>& paths) = 0;
+};
+
 struct SaveRequest {
   std::string id;                       // fresh UUID
   TreeSource* workspace = nullptr;      // entries relative to the workspace root
   TreeSource* roots = nullptr;          // entries relative to "/"; nullptr: no second object
   const HistoryItem* parent = nullptr;  // if the streams equal its objects, nothing is kept: unchanged
+
+  // The rest is for format chunks.
+  SnapshotOrigin origin;
+  // The sources come in the walker's order (part by part as bytes, folders first); else they are sorted on
+  // the way.
+  bool ordered = false;
+  // Instead of the sources: gives the scan of a part, nullptr for a part that there is not. Asked again where
+  // a save has to start over because packs that it relied on were collected meanwhile.
+  std::function<Result<std::unique_ptr<TreeScan>>(SnapshotPart)> scan;
+  std::set<std::string> avoid_packs;  // pack names (hex) not to be relied on: found missing or damaged
 };
 
 struct SaveOutcome {
   bool changed = true;  // false: `item` is the parent
   HistoryItem item;     // id, format, objects, sizes, digests, version, files, content_bytes filled in
+  // Of format chunks:
+  std::uint64_t new_bytes = 0;      // content that was not in the store, before compression
+  std::uint64_t stored_bytes = 0;   // that were written to the store
+  std::uint64_t reused_bytes = 0;   // content read and found in the store already
+  unsigned condemned_rewrites = 0;  // times the save started over
 };
 
 // What a store says of a snapshot.

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// `format: chunks`: snapshots that share their content, over any BlobStore. The objects are described where
+// they are written: repo_object.h, pack.h, page.h, root.h, markers.h, hints.h, and for strangers in
+// ascope-snapshot(5).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/secret.h"
+#include "core/repository/chunks/chunker.h"
+#include "core/repository/chunks/entry_reader.h"
+#include "core/repository/chunks/frame_pipeline.h"
+#include "core/repository/chunks/known_chunks.h"
+#include "core/repository/chunks/pack.h"
+#include "core/repository/chunks/root.h"
+#include "core/repository/repository.h"
+
+namespace ascope {
+
+struct ChunkOptions {
+  // Of this machine: hints and the journal of saves that were cut off. Made where it is missing; may be
+  // deleted at any time. Several processes may share it.
+  std::string cache_dir;
+  Secret key;  // master key of 32 bytes; empty: no encryption
+  chunks::Dedup dedup = chunks::Dedup::store;
+  chunks::PipelineOptions pipeline;  // pack_bytes: 4 MiB where the store has a limit for a value
+  chunks::ChunkSizes sizes;          // of a new store; an old one has its own
+};
+
+// A thing that is wrong with a snapshot.
+struct SnapshotProblem {
+  std::string object;
+  bool missing = false;  // else damaged
+  std::string what;
+};
+
+// The objects of a save go in the order of protocols 3.4, W1 to W3 with the hints of W4; a repeat after any
+// failure is harmless, and uses again what was put. Sources that open() gives must not outlive the
+// repository, which is for one thread. Errors of every call: `denied` for a missing or wrong key, `corrupt`
+// and `not_found` with the name of the object.
+class ChunkRepository : public Repository {
+ public:
+  // As open(), only what is at or below `paths` (and the folders that lead there), reading no more than it
+  // must. `not_found` while reading if one of them does not exist.
+  virtual Result<std::unique_ptr<TreeSource>> open_paths(const OpContext& ctx, const HistoryItem& item,
+                                                         SnapshotPart part,
+                                                         const std::vector<std::string>& paths) = 0;
+  // As check(), with all that is wrong. Without `read_data`: the manifest and its pages, and of each pack
+  // presence, size, index, and that it holds what the manifest says. An `unavailable` store is an error.
+  virtual Result<std::vector<SnapshotProblem>> problems(const OpContext& ctx, const HistoryItem& item,
+                                                        bool read_data) = 0;
+  // A pack with all its chunks, for a walk through the whole store: its problem, or nullopt.
+  virtual Result<std::optional<SnapshotProblem>> check_pack(const OpContext& ctx,
+                                                            const chunks::PackName& pack, bool read_data) = 0;
+  // The manifest's root by its object; its packs are all that the snapshot needs.
+  virtual Result<chunks::ManifestRoot> read_root(const OpContext& ctx, const std::string& object) = 0;
+  // An item for a manifest that no history names.
+  virtual Result<HistoryItem> describe(const OpContext& ctx, const std::string& object) = 0;
+  // The store's key and chunk reader, for those who collect and repack. `not_found` where nothing was saved
+  // yet.
+  struct Access {
+    chunks::StoreAccess* store = nullptr;
+    const chunks::RepositoryKey* key = nullptr;
+    chunks::ChunkReader* reader = nullptr;
+  };
+  virtual Result<Access> access(const OpContext& ctx) = 0;
+};
+
+std::unique_ptr<ChunkRepository> make_chunk_repository(BlobStore& blobs, ChunkOptions options);
+
+}  // namespace ascope
