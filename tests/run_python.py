@@ -53,6 +53,7 @@ class Counting(unittest.TextTestResult):
 
 
 def main(path, names):
+    sys.path.insert(0, os.path.dirname(path))
     name = os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)

@@ -62,8 +62,14 @@ Result<Folder> BubblewrapBackend::reserve(const OpContext& ctx, Meta& meta, bool
     std::vector<std::uint32_t> taken;
     ASCOPE_TRY_ASSIGN(const auto others, ids());
     for (const std::string& id : others) {
-      ASCOPE_TRY_ASSIGN(const Folder other, Folder::open(site_.state_dir, id));
-      ASCOPE_TRY_ASSIGN(const Meta other_meta, other.read_meta());
+      const auto other = Folder::open(site_.state_dir, id);
+      if (!other && other.error().kind == ErrorKind::not_found) {
+        continue;  // removed while we look
+      }
+      if (!other) {
+        return other.error();
+      }
+      ASCOPE_TRY_ASSIGN(const Meta other_meta, other->read_meta());
       if (other_meta.id_base) {
         taken.push_back(*other_meta.id_base);
       }
@@ -72,6 +78,9 @@ Result<Folder> BubblewrapBackend::reserve(const OpContext& ctx, Meta& meta, bool
   }
   ASCOPE_TRY_ASSIGN(Folder folder, Folder::make(site_.state_dir, meta.id));
   auto written = folder.write_meta(meta);
+  if (written) {
+    written = folder.write_fence(meta.fence_seen);
+  }
   if (!written) {
     static_cast<void>(folder.remove());
     return std::move(written).error();
@@ -104,16 +113,26 @@ Result<std::unique_ptr<Sandbox>> BubblewrapBackend::create(const OpContext& ctx,
   meta.settings_digest = settings.digest();
   meta.workspace_root = absolute_path(settings.workspace_root, "/");
   meta.mounts = settings.mounts;
-  ASCOPE_TRY_ASSIGN(Folder folder, reserve(ctx, meta, ::geteuid() == 0 && !settings.allow_host_root));
+  auto reserved = reserve(ctx, meta, ::geteuid() == 0 && !settings.allow_host_root);
+  if (!reserved) {
+    return write_failure(std::move(reserved).error());
+  }
+  Folder folder = std::move(reserved).value();
   auto built = build(ctx, folder, meta, settings, fence);
   if (!built) {
     auto removed = folder.remove();
-    if (!removed) {
-      built.error().message += "; and its folder '" + folder.path() + "' is left: " + removed.error().message;
+    Error error = write_failure(std::move(built).error());
+    if (error.kind == ErrorKind::io) {
+      error = std::move(error).within("in '" + folder.path() + "'");
     }
-    return std::move(built).error();
+    if (!removed) {
+      error.message += "; and that folder is left: " + removed.error().message;
+    }
+    return error;
   }
-  return bwrap::make_sandbox(site_, std::move(folder), std::move(meta));
+  auto presence = bwrap::connect_guest(folder);
+  return bwrap::make_sandbox(site_, std::move(folder), std::move(meta),
+                             presence ? std::move(presence).value() : UniqueFd());
 }
 
 Result<std::unique_ptr<Sandbox>> BubblewrapBackend::attach(const OpContext& ctx, const std::string& id) {

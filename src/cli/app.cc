@@ -17,6 +17,7 @@
 #include "core/base/log.h"
 #include "core/base/process.h"
 #include "core/base/random.h"
+#include "core/base/reserve.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
 
@@ -247,6 +248,9 @@ void App::record(const SlotKey& slot, Receipt& receipt, const Error* failure) {
   };
   if (auto stored = store(); !stored) {
     out_.warn("the receipt could not be kept: " + stored.error().message);
+  }
+  if (!receipt.predicted) {
+    keep_reserve(state_dir_);
   }
 }
 

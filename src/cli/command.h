@@ -60,6 +60,7 @@ struct Command {
   std::string_view exit_codes;  // "0 4 5 10": those it uses beyond 0, 2 and 70; texts are in exit_code.h
   // Does it. The value is the exit code; an Error is rendered and mapped by `main`.
   Result<int> (*run)(App& app, const Args& args);
+  bool frees_space = false;  // may use all the room that is kept back for a full disk
 };
 
 // Every command, in the order of the manual. A name with a blank is a sub-command ("snapshot ls").

@@ -13,6 +13,7 @@
 #include "cli/signals.h"
 #include "core/base/fd.h"
 #include "core/base/op_context.h"
+#include "core/base/reserve.h"
 
 namespace {
 
@@ -97,6 +98,7 @@ int run(const std::vector<std::string>& words) {
   if (auto setup = app.setup(); !setup) {
     return fail(app, invocation->command, setup.error());
   }
+  use_reserve(app.state_dir(), invocation->command->frees_space ? kRoomToFree : kRoomToLook);
   auto result = invocation->command->run(app, invocation->args);
   if (!result) {
     static_cast<void>(app.out().flush().has_value());  // the error that follows matters more

@@ -25,18 +25,44 @@ std::string user_name() {
   return name != nullptr && *name != '\0' ? name : std::to_string(::geteuid());
 }
 
+// `word`, without what may be a secret: a variable's value, a provider's option, a lease's token. `before` is
+// the word that stands before it.
+std::string without_secret(std::string_view before, std::string_view word) {
+  constexpr std::string_view kHidden = "********";
+  if (before == "--lease") {
+    return std::string(kHidden);
+  }
+  std::size_t start = std::string_view::npos;  // of NAME=VALUE or KEY=VALUE
+  bool is_setting = before == "--set";
+  if (before == "-e" || before == "--env" || is_setting) {
+    start = 0;
+  } else if (word.starts_with("--lease=") || word.starts_with("--env=") || word.starts_with("--set=")) {
+    start = word.find('=') + 1;
+    is_setting = word.starts_with("--set=");
+    if (word.starts_with("--lease=")) {
+      return std::string(word.substr(0, start)).append(kHidden);
+    }
+  } else if (word.starts_with("-e") && word.size() > 2) {
+    start = 2;
+  }
+  const auto equals = start == std::string_view::npos ? start : word.find('=', start);
+  const std::string_view key = equals == std::string_view::npos ? "" : word.substr(start, equals - start);
+  const bool open = key.empty() || (is_setting && !key.starts_with("workspace.environment") &&
+                                    !key.starts_with("backend.options"));
+  return open ? std::string(word) : std::string(word.substr(0, equals + 1)).append(kHidden);
+}
+
 // Our command line as /proc shows it, cut to 200 bytes; what follows "--" is cut too, it is the user's own.
 std::string command_line() {
   auto text = read_file("/proc/self/cmdline", 1U << 20U);
-  std::string out = text ? *text : std::string("ascope-sandbox");
-  if (const auto separator = out.find(std::string("\0--\0", 4)); separator != std::string::npos) {
-    out.resize(separator + 3);
-  }
-  while (!out.empty() && out.back() == '\0') {
-    out.pop_back();
-  }
-  for (char& c : out) {
-    c = c == '\0' ? ' ' : c;
+  std::string_view rest = text ? std::string_view(*text) : std::string_view("ascope-sandbox");
+  std::string out;
+  std::string_view before;
+  while (!rest.empty() && before != "--" && out.size() < 200) {
+    const std::string_view word = rest.substr(0, rest.find('\0'));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    out += (out.empty() ? "" : " ") + without_secret(before, word);
+    before = word;
   }
   out.resize(std::min<std::size_t>(out.size(), 200));
   return out;

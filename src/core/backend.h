@@ -43,9 +43,9 @@ struct SandboxSettings {
   std::vector<std::string> ports;
   std::map<std::string, std::string> labels;
   bool read_only_root = false;
-  bool allow_host_root = false;                // --allow-host-root
-  // The provider's own, text as written (a list as its JSON); `backend.template` and `backend.warm_pool` stand
-  // here as "template" and "warm_pool".
+  bool allow_host_root = false;  // --allow-host-root
+  // The provider's own, text as written (a list as its JSON); `backend.template` and `backend.warm_pool`
+  // stand here as "template" and "warm_pool".
   std::map<std::string, std::string> options;
   std::vector<std::string> secret_options;  // names of options whose value came from ${VAR}
   std::string workspace_root = "/workspace";
@@ -188,6 +188,8 @@ class Toolbox {
   class Freeze {
    public:
     virtual ~Freeze() = default;
+    // False once what was frozen has been let go, or ended: what was read since may be of different moments.
+    [[nodiscard]] virtual bool holds() const = 0;
   };
   virtual Result<std::unique_ptr<Freeze>> freeze(const OpContext& ctx) = 0;
 };
@@ -197,8 +199,8 @@ class Sandbox {
   virtual ~Sandbox() = default;
   // What the provider says now; backend_unavailable if it cannot be asked (never "gone").
   virtual Result<ResourceInfo> info(const OpContext& ctx) = 0;
-  // As info(), but without asking inside where this machine can tell: `jobs` may be left empty. For a command that
-  // goes in at once and finds out there.
+  // As info(), but without asking inside where this machine can tell: `jobs` may be left empty. For a command
+  // that goes in at once and finds out there.
   virtual Result<ResourceInfo> peek(const OpContext& ctx) { return info(ctx); }
   // Brings a stopped one back (a new process tree round the same disk). Nothing to do if it runs.
   virtual Result<void> start(const OpContext& ctx, const SandboxSettings& settings, std::uint64_t fence) = 0;

@@ -117,8 +117,11 @@ class JsonStateStore final : public StateStore {
     ASCOPE_TRY(ctx.check("reading the state store"));
     ASCOPE_TRY_ASSIGN(const std::string folder, layout_.folder(slot));
     ASCOPE_TRY_ASSIGN(const std::string file, json_value_file(folder, key));
-    ASCOPE_TRY_ASSIGN(auto bytes, read_if_there(file));
-    return bytes ? std::optional(from_disk(key, *std::move(bytes))) : std::nullopt;
+    auto bytes = read_if_there(file);
+    if (!bytes) {
+      return read_failure(std::move(bytes).error());
+    }
+    return *bytes ? std::optional(from_disk(key, **std::move(bytes))) : std::nullopt;
   }
 
   Result<bool> swap(const OpContext& ctx, std::string_view slot, std::string_view key,
@@ -130,11 +133,8 @@ class JsonStateStore final : public StateStore {
         return false;
       }
     }
-    ASCOPE_TRY_ASSIGN(const FolderLock lock, FolderLock::acquire(ctx, layout_, slot));
-    ASCOPE_TRY_ASSIGN(const std::string target, json_value_file(lock.folder(), key));
-    ASCOPE_TRY(tidy(lock.folder()));
-    return expected ? replace(lock.folder(), target, key, *expected, desired)
-                    : create(lock.folder(), target, key, desired);
+    auto swapped = write(ctx, slot, key, expected, desired);
+    return swapped ? std::move(swapped) : Result<bool>(write_failure(std::move(swapped).error()));
   }
 
   Result<void> remove(const OpContext& ctx, std::string_view slot, std::string_view key) override {
@@ -157,7 +157,7 @@ class JsonStateStore final : public StateStore {
       return std::vector<std::string>{};
     }
     if (!names) {
-      return std::move(names).error();
+      return read_failure(std::move(names).error());
     }
     std::vector<std::string> out;
     for (const std::string& name : names.value()) {
@@ -171,10 +171,21 @@ class JsonStateStore final : public StateStore {
 
   Result<std::vector<std::string>> slots(const OpContext& ctx) override {
     ASCOPE_TRY(ctx.check("listing the state store"));
-    return layout_.slots();
+    auto names = layout_.slots();
+    return names ? std::move(names)
+                 : Result<std::vector<std::string>>(read_failure(std::move(names).error()));
   }
 
  private:
+  Result<bool> write(const OpContext& ctx, std::string_view slot, std::string_view key,
+                     const std::optional<std::string>& expected, std::string_view desired) const {
+    ASCOPE_TRY_ASSIGN(const FolderLock lock, FolderLock::acquire(ctx, layout_, slot));
+    ASCOPE_TRY_ASSIGN(const std::string target, json_value_file(lock.folder(), key));
+    ASCOPE_TRY(tidy(lock.folder()));
+    return expected ? replace(lock.folder(), target, key, *expected, desired)
+                    : create(lock.folder(), target, key, desired);
+  }
+
   static Result<bool> create(const std::string& folder, const std::string& target, std::string_view key,
                              std::string_view desired) {
     ASCOPE_TRY_ASSIGN(const bool exists, path_exists(target));

@@ -38,8 +38,15 @@ Result<void> check_key(std::string_view key) {
                     make_error(ErrorKind::internal, "'" + std::string(key) + "' is no key of an object"));
 }
 
+// Of a read or a look.
+Error read_error(const std::string& what, int error) {
+  return read_failure(errno_error(what, error));
+}
+
+// Of a write: what its own disk or server does wrong is the store's fault, what this user may not do is this
+// machine's.
 Error store_error(const std::string& what, int error) {
-  Error out = errno_error(what, error);
+  Error out = write_failure(errno_error(what, error));
   const bool of_the_store = error == EIO || error == ESTALE || error == ENOTCONN || error == ETIMEDOUT ||
                             error == EHOSTDOWN || error == ENODEV || error == ENXIO || error == ELOOP ||
                             error == ENOTDIR;
@@ -160,7 +167,9 @@ Result<std::optional<BlobInfo>> LocalBlobs::put(const OpContext& ctx, std::strin
   ASCOPE_TRY(check_key(key));
   const std::string path = path_of(key);
   const std::string folder = path.substr(0, path.rfind('/'));
-  ASCOPE_TRY(make_dirs(folder));
+  if (auto made = make_dirs(folder); !made) {
+    return store_error("making the snapshot folder '" + folder + "'", made.error().os_error);
+  }
   ASCOPE_TRY_ASSIGN(Draft draft, open_draft(folder));
   struct stat info{};
   const auto write = [&]() -> Result<bool> {
@@ -200,10 +209,10 @@ Result<std::unique_ptr<ByteSource>> LocalBlobs::get(const OpContext& ctx, std::s
     return errno == ENOENT
                ? make_error(ErrorKind::not_found,
                             "the snapshot folder '" + dir_ + "' has no object '" + std::string(key) + "'")
-               : store_error("opening '" + path_of(key) + "'", errno);
+               : read_error("opening '" + path_of(key) + "'", errno);
   }
   if (offset != 0 && ::lseek(fd.get(), static_cast<off_t>(offset), SEEK_SET) < 0) {
-    return store_error("reading '" + path_of(key) + "'", errno);
+    return read_error("reading '" + path_of(key) + "'", errno);
   }
   ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   return std::unique_ptr<ByteSource>(
@@ -216,7 +225,7 @@ Result<std::optional<BlobInfo>> LocalBlobs::stat(const OpContext& ctx, std::stri
   struct stat info{};
   if (::stat(path_of(key).c_str(), &info) != 0) {
     return errno == ENOENT ? Result<std::optional<BlobInfo>>(std::optional<BlobInfo>())
-                           : store_error("looking at '" + path_of(key) + "'", errno);
+                           : read_error("looking at '" + path_of(key) + "'", errno);
   }
   if (!S_ISREG(info.st_mode)) {
     return make_error(ErrorKind::store_unavailable, "'" + path_of(key) + "' is not a file");
@@ -233,10 +242,7 @@ Result<void> LocalBlobs::list_folder(const std::string& folder, std::string_view
     if (names.error().kind == ErrorKind::not_found) {
       return ok();
     }
-    if (names.error().kind == ErrorKind::io) {
-      names.error().kind = ErrorKind::store_unavailable;
-    }
-    return std::move(names).error();
+    return read_failure(std::move(names).error());
   }
   for (const std::string& name : *names) {
     const std::string key = folder.empty() ? name : folder + "/" + name;
@@ -248,7 +254,7 @@ Result<void> LocalBlobs::list_folder(const std::string& folder, std::string_view
       if (errno == ENOENT) {
         continue;  // removed meanwhile
       }
-      return store_error("looking at '" + dir_ + "/" + key + "'", errno);
+      return read_error("looking at '" + dir_ + "/" + key + "'", errno);
     }
     if (S_ISDIR(info.st_mode)) {
       ASCOPE_TRY(list_folder(key, prefix, out));

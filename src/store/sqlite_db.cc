@@ -39,16 +39,15 @@ Error sqlite_error(sqlite3* db, int code, const std::string& file) {
       return make_error(ErrorKind::corrupt, text,
                         "keep a copy of the file, then put a backup in its place, or what 'sqlite3 " + file +
                             " .recover' saves of it");
-    case SQLITE_PERM:
-    case SQLITE_AUTH:
-      return make_error(ErrorKind::denied, text);
     case SQLITE_FULL:
       return errno_error(name, ENOSPC);
     case SQLITE_READONLY:
       return make_error(ErrorKind::io, text, "make the file and its folder writable for this user");
     case SQLITE_IOERR:
     case SQLITE_CANTOPEN:
-      return cause != 0 ? errno_error(name, cause) : make_error(ErrorKind::io, text);
+    case SQLITE_PERM:
+      return cause != 0 ? read_failure(errno_error(name, cause))
+                        : make_error(ErrorKind::store_unavailable, text);
     case SQLITE_MISUSE:
     case SQLITE_RANGE:
     case SQLITE_ERROR:
@@ -76,13 +75,31 @@ bool is_network(std::uint32_t magic) {
   }
 }
 
+// The log and its index get the file's mode when they are made. Made while the file was read-only, they would
+// keep it so after the user has put its mode right.
+void make_companions_writable(const std::string& file, const struct stat& info) {
+  if ((info.st_mode & S_IWUSR) == 0 || info.st_uid != ::geteuid()) {
+    return;
+  }
+  for (const char* suffix : {"-wal", "-shm"}) {
+    const std::string path = file + suffix;
+    struct stat own{};
+    if (::lstat(path.c_str(), &own) == 0 && S_ISREG(own.st_mode) && own.st_uid == info.st_uid &&
+        (own.st_mode & S_IWUSR) == 0) {
+      static_cast<void>(::chmod(path.c_str(), info.st_mode & 0777));  // if not, SQLite says what is wrong
+    }
+  }
+}
+
 // Makes the folder and the file ourselves, for their modes, and refuses where locks cannot be trusted.
 Result<struct stat> prepare_file(const std::string& file) {
   const std::string folder = file.substr(0, std::max<std::size_t>(file.rfind('/'), 1));
-  ASCOPE_TRY(make_dirs(folder));
+  if (auto made = make_dirs(folder); !made) {
+    return write_failure(std::move(made).error());
+  }
   struct statfs system{};
   if (::statfs(folder.c_str(), &system) != 0) {
-    return errno_error("looking at '" + folder + "'", errno);
+    return read_failure(errno_error("looking at '" + folder + "'", errno));
   }
   if (is_network(static_cast<std::uint32_t>(system.f_type))) {
     return make_error(ErrorKind::unsupported,
@@ -91,14 +108,18 @@ Result<struct stat> prepare_file(const std::string& file) {
   }
   struct stat info{};
   if (::stat(file.c_str(), &info) == 0) {
+    make_companions_writable(file, info);
     return info;  // never opened here: closing a descriptor of it would drop the locks of our own connections
+  }
+  if (errno != ENOENT) {
+    return read_failure(errno_error("looking at '" + file + "'", errno));
   }
   auto made = open_file(file, O_RDWR | O_CREAT | O_EXCL, 0600);
   if (!made && ::access(file.c_str(), F_OK) != 0) {
-    return std::move(made).error();
+    return write_failure(std::move(made).error());
   }
   if (::stat(file.c_str(), &info) != 0) {
-    return errno_error("looking at '" + file + "'", errno);
+    return read_failure(errno_error("looking at '" + file + "'", errno));
   }
   return info;
 }
@@ -302,7 +323,7 @@ Result<bool> SqliteDb::is_current() const {
     if (errno == ENOENT) {
       return false;
     }
-    return errno_error("looking at '" + file_ + "'", errno);
+    return read_failure(errno_error("looking at '" + file_ + "'", errno));
   }
   return info.st_dev == device_ && info.st_ino == inode_;
 }

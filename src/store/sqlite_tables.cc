@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/sqlite_tables.h"
 
+#include <cerrno>
+#include <sys/stat.h>
+
 #include "core/base/file.h"
 
 namespace ascope {
@@ -39,9 +42,11 @@ Result<std::int64_t> format_of(SqliteDb& db) {
 Result<SqliteDb*> SqliteTables::to_read(const OpContext& ctx) {
   ASCOPE_TRY(drop_if_replaced());
   if (!db_) {
-    ASCOPE_TRY_ASSIGN(const bool exists, path_exists(file_));
-    if (!exists) {
-      return static_cast<SqliteDb*>(nullptr);
+    struct stat info{};
+    if (::stat(file_.c_str(), &info) != 0) {
+      return errno == ENOENT
+                 ? Result<SqliteDb*>(nullptr)
+                 : Result<SqliteDb*>(read_failure(errno_error("looking at '" + file_ + "'", errno)));
     }
   }
   return to_write(ctx);

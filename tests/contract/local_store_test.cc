@@ -86,8 +86,8 @@ TEST_CASE("local store: a folder that cannot be read is never empty") {
   ViewSource data("x");
   REQUIRE(locked->put(OpContext{}, "a.tar", data).has_value());
   REQUIRE(::chmod((dir / "locked").c_str(), 0) == 0);
-  CHECK(locked->list(OpContext{}, "").error().kind == ErrorKind::denied);
-  CHECK(locked->stat(OpContext{}, "a.tar").error().kind == ErrorKind::denied);
+  CHECK(locked->list(OpContext{}, "").error().kind == ErrorKind::store_unavailable);
+  CHECK(locked->stat(OpContext{}, "a.tar").error().kind == ErrorKind::store_unavailable);
 }
 
 TEST_CASE("local store: a full disk leaves nothing") {

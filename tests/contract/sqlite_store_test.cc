@@ -83,7 +83,7 @@ TEST_CASE("sqlite store: what is no database of ours is an error that names the 
       {"text", [](const TempDir& dir) { put_file(file_in(dir), std::string(5000, 'x')); },
        ErrorKind::corrupt},
       {"a folder", [](const TempDir& dir) { std::filesystem::create_directories(file_in(dir)); },
-       ErrorKind::io},
+       ErrorKind::store_unavailable},
       {"newer format",
        [](const TempDir& dir) { CHECK(opened(dir).run("PRAGMA user_version = 2").has_value()); },
        ErrorKind::unsupported},

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -110,6 +111,10 @@ class OneFile final : public TreeSource {
 class HeldFreeze final : public Toolbox::Freeze {
  public:
   explicit HeldFreeze(UniqueFd connection) : connection_(std::move(connection)) {}
+  [[nodiscard]] bool holds() const override {
+    char byte = 0;
+    return ::recv(connection_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+  }
 
  private:
   UniqueFd connection_;  // its end thaws
@@ -129,6 +134,8 @@ class BwrapFiles final : public Toolbox {
   Result<std::unique_ptr<Freeze>> freeze(const OpContext& ctx) override;
 
  private:
+  Result<ApplyReport> apply_entries(const OpContext& ctx, const std::string& root, TreeSource& source,
+                                    const ApplyOptions& options);
   // The host folder that holds `path` inside, as an open folder and the path below it: the tree, or a mount.
   Result<UniqueFd> base_of(const std::string& path, std::string& below) const;
   [[nodiscard]] Result<std::vector<std::string>> covered() const;
@@ -290,6 +297,15 @@ Result<std::unique_ptr<TreeReader>> BwrapFiles::read_tree(const OpContext& ctx,
 
 Result<ApplyReport> BwrapFiles::apply(const OpContext& ctx, const std::string& root, TreeSource& source,
                                       const ApplyOptions& options) {
+  auto report = apply_entries(ctx, root, source, options);
+  if (!report && report.error().kind == ErrorKind::io) {
+    return std::move(report).error().within("in '" + folder_.path() + "'");
+  }
+  return report;
+}
+
+Result<ApplyReport> BwrapFiles::apply_entries(const OpContext& ctx, const std::string& root,
+                                              TreeSource& source, const ApplyOptions& options) {
   ApplyOptions own = options;
   own.allow_devices = false;
   const bool shares_folders = std::any_of(meta_.mounts.begin(), meta_.mounts.end(),

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/bubblewrap/folder.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 #include "core/base/file.h"
 #include "core/base/json.h"
@@ -16,6 +20,7 @@ namespace ascope::bwrap {
 namespace {
 
 constexpr std::size_t kMaxMetaBytes = 4U << 20U;
+constexpr const char* kFence = "fence";  // 20 digits, over the number in meta.json where it is higher
 
 Json meta_json(const Meta& meta) {
   Json mounts = Json::array();
@@ -177,7 +182,25 @@ Result<Meta> Folder::read_meta() const {
   if (!meta) {
     return std::move(meta).error().within("'" + path_ + "/meta.json'");
   }
+  auto fence = read_at(fd_.get(), kFence);
+  if (!fence && fence.error().kind != ErrorKind::not_found) {
+    return std::move(fence).error();
+  }
+  if (fence) {
+    std::uint64_t seen = 0;
+    std::from_chars(fence->data(), fence->data() + fence->size(), seen);
+    meta->fence_seen = std::max(meta->fence_seen, seen);
+  }
   return meta;
+}
+
+Result<void> Folder::write_fence(std::uint64_t fence) const {
+  const UniqueFd fd(::openat(fd_.get(), kFence, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const std::string text = fmt::format("{:020}\n", fence);
+  if (!fd.is_open() || ::pwrite(fd.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    return errno_error("writing '" + path_ + "/" + kFence + "'", errno);
+  }
+  return ok();
 }
 
 Result<void> Folder::write_meta(const Meta& meta) const {
@@ -268,7 +291,13 @@ Result<void> Folder::remove() const {
   ASCOPE_TRY_ASSIGN(Meta meta, read_meta());
   if (meta.ready) {
     meta.ready = false;
-    ASCOPE_TRY(write_meta(meta));
+    auto written = write_meta(meta);
+    if (!written && (written.error().os_error == ENOSPC || written.error().os_error == EDQUOT)) {
+      // What frees a full disk must need no room on it: without meta.json the folder counts as unfinished
+      // too.
+      written = remove_file(path_ + "/meta.json");
+    }
+    ASCOPE_TRY(std::move(written));
   }
   auto root = open_root();
   if (root) {

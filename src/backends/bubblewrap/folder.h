@@ -61,6 +61,9 @@ class Folder {
   // A folder whose making was cut short has no meta.json: it reads as not ready, of no slot.
   [[nodiscard]] Result<Meta> read_meta() const;
   [[nodiscard]] Result<void> write_meta(const Meta& meta) const;
+  // Notes the highest fence that the sandbox was given. In place, so that it needs no room on a full disk;
+  // not synced: after a crash of the machine the slot's record has it.
+  [[nodiscard]] Result<void> write_fence(std::uint64_t fence) const;
   [[nodiscard]] Result<std::optional<Run>> read_run() const;
   // Not synced: after a crash of the machine nothing runs, whatever it says.
   [[nodiscard]] Result<void> write_run(const Run& run) const;

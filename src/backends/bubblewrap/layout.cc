@@ -106,7 +106,9 @@ Result<void> write_inside(int root, const std::string& path, std::string_view te
   if (!fd.is_open()) {
     return errno_error("writing '" + path + "' of the sandbox", errno);
   }
-  ASCOPE_TRY(write_all(fd.get(), text));
+  if (auto written = write_all(fd.get(), text); !written) {
+    return std::move(written).error().within("writing '" + path + "' of the sandbox");
+  }
   if (::fchmod(fd.get(), 0644) != 0 || (owner && ::fchown(fd.get(), owner->uid, owner->gid) != 0)) {
     return errno_error("writing '" + path + "' of the sandbox", errno);
   }

@@ -16,7 +16,8 @@ namespace ascope::bwrap {
 namespace {
 
 constexpr std::uint32_t kStopGraceMs = 1000;
-constexpr Millis kAnswerLimit{4000};  // for a guest to answer `terminate`, its grace included
+constexpr Millis kStatusLimit{20000};  // it may be busy freezing for a quarter of that
+constexpr Millis kAnswerLimit{4000};   // for a guest to answer `terminate`, its grace included
 
 Result<void> check_fence(const Meta& meta, std::uint64_t fence) {
   if (fence < meta.fence_seen) {
@@ -50,11 +51,12 @@ ResourceInfo label(const Folder& folder, const Meta& meta) {
 
 class BwrapSandbox final : public Sandbox {
  public:
-  BwrapSandbox(const Site& site, Folder folder, Meta meta)
+  BwrapSandbox(const Site& site, Folder folder, Meta meta, UniqueFd presence)
       : site_(site),
         folder_(std::move(folder)),
         meta_(std::move(meta)),
-        files_(make_toolbox(folder_, meta_)) {}
+        files_(make_toolbox(folder_, meta_)),
+        presence_(std::move(presence)) {}
 
   Result<ResourceInfo> info(const OpContext& ctx) override;
   Result<ResourceInfo> peek(const OpContext& ctx) override;
@@ -75,6 +77,9 @@ class BwrapSandbox final : public Sandbox {
   Folder folder_;
   Meta meta_;
   std::unique_ptr<Toolbox> files_;
+  // A connection of the last look: what was seen running does not end by its idle timeout before the command
+  // that follows.
+  UniqueFd presence_;
 };
 
 Result<ResourceInfo> BwrapSandbox::info(const OpContext& ctx) {
@@ -87,7 +92,10 @@ Result<ResourceInfo> BwrapSandbox::info(const OpContext& ctx) {
     return gone;
   }
   ASCOPE_TRY_ASSIGN(meta_, folder_.read_meta());
-  return describe(ctx, site_, folder_, meta_);
+  UniqueFd seen;
+  auto info = describe(ctx, site_, folder_, meta_, &seen);
+  presence_ = std::move(seen);  // the former one only now: somebody is there all the time
+  return info;
 }
 
 Result<ResourceInfo> BwrapSandbox::peek(const OpContext& ctx) {
@@ -100,6 +108,11 @@ Result<ResourceInfo> BwrapSandbox::peek(const OpContext& ctx) {
     return info(ctx);  // gone, stopped, or not to be told from here
   }
   ASCOPE_TRY(check_host(site_, meta_));
+  auto connection = connect_guest(folder_);
+  if (!connection) {
+    return info(ctx);  // it ends just now
+  }
+  presence_ = std::move(connection).value();
   ResourceInfo out = label(folder_, meta_);
   out.phase = SandboxPhase::running;
   return out;
@@ -111,7 +124,7 @@ Result<void> BwrapSandbox::refresh(std::uint64_t fence) {
   ASCOPE_TRY(check_fence(meta_, fence));
   if (fence > meta_.fence_seen) {
     meta_.fence_seen = fence;
-    ASCOPE_TRY(folder_.write_meta(meta_));
+    ASCOPE_TRY(folder_.write_fence(fence));
   }
   return ok();
 }
@@ -135,10 +148,17 @@ Result<void> BwrapSandbox::start(const OpContext& ctx, const SandboxSettings& se
     meta_.workspace_root = settings.workspace_root;
     ASCOPE_TRY(folder_.write_meta(meta_));
   }
-  return start_processes(ctx, folder_, meta_, settings, fence);
+  ASCOPE_TRY(start_processes(ctx, folder_, meta_, settings, fence));
+  auto seen = connect_guest(folder_);
+  if (seen) {
+    presence_ =
+        std::move(seen).value();  // without it, it may end before the command that follows: that is said then
+  }
+  return ok();
 }
 
 Result<void> BwrapSandbox::end_processes(const OpContext& ctx, std::uint64_t fence) {
+  presence_.reset();
   ASCOPE_TRY_ASSIGN(const auto run, folder_.read_run());
   auto connection = connect_guest(folder_);
   if (!connection && connection.error().kind != ErrorKind::not_found) {
@@ -188,18 +208,18 @@ Result<void> BwrapSandbox::destroy(const OpContext& ctx, std::uint64_t fence) {
 
 Result<ExecOutcome> BwrapSandbox::exec(const OpContext& ctx, const ExecRequest& request,
                                        const ExecStreams& streams) {
-  ASCOPE_TRY_ASSIGN(UniqueFd connection, connect_guest(folder_));
+  UniqueFd connection = std::move(presence_);
+  if (!connection.is_open()) {
+    ASCOPE_TRY_ASSIGN(connection, connect_guest(folder_));
+  }
   return guest::exec(ctx, std::move(connection), request, streams, {});
 }
 
 Result<void> BwrapSandbox::set_ready(const OpContext& ctx, bool ready, std::uint64_t fence) {
   ASCOPE_TRY_ASSIGN(const UniqueFd lock, folder_.lock(ctx));
-  ASCOPE_TRY_ASSIGN(meta_, folder_.read_meta());
-  ASCOPE_TRY(check_host(site_, meta_));
-  ASCOPE_TRY(check_fence(meta_, fence));
-  if (meta_.ready != ready || meta_.fence_seen != fence) {
+  ASCOPE_TRY(refresh(fence));
+  if (meta_.ready != ready) {
     meta_.ready = ready;
-    meta_.fence_seen = fence;
     ASCOPE_TRY(folder_.write_meta(meta_));
   }
   return ok();
@@ -219,8 +239,8 @@ Result<std::vector<std::string>> running_jobs(const OpContext& ctx, int connecti
 
 }  // namespace
 
-std::unique_ptr<Sandbox> make_sandbox(const Site& site, Folder folder, Meta meta) {
-  return std::make_unique<BwrapSandbox>(site, std::move(folder), std::move(meta));
+std::unique_ptr<Sandbox> make_sandbox(const Site& site, Folder folder, Meta meta, UniqueFd presence) {
+  return std::make_unique<BwrapSandbox>(site, std::move(folder), std::move(meta), std::move(presence));
 }
 
 Result<void> check_host(const Site& site, const Meta& meta) {
@@ -232,15 +252,21 @@ Result<void> check_host(const Site& site, const Meta& meta) {
   return ok();
 }
 
-Result<ResourceInfo> describe(const OpContext& ctx, const Site& site, const Folder& folder,
-                              const Meta& meta) {
+Result<ResourceInfo> describe(const OpContext& ctx, const Site& site, const Folder& folder, const Meta& meta,
+                              UniqueFd* presence) {
   ASCOPE_TRY(check_host(site, meta));
   ResourceInfo info = label(folder, meta);
-  const auto connection = connect_guest(folder);
+  auto connection = connect_guest(folder);
   if (!connection) {
-    return connection.error().kind == ErrorKind::not_found ? Result<ResourceInfo>(info) : connection.error();
+    return connection.error().kind == ErrorKind::not_found ? Result<ResourceInfo>(info)
+                                                           : std::move(connection).error();
   }
-  auto jobs = running_jobs(ctx, connection->get());
+  auto jobs = running_jobs(ctx.with_timeout(kStatusLimit), connection->get());
+  if (!jobs && jobs.error().kind == ErrorKind::timeout) {
+    return make_error(ErrorKind::backend_unavailable,
+                      "the guest of sandbox '" + info.id + "' does not answer",
+                      "'ascope-sandbox stop' ends it; its disk stays");
+  }
   if (!jobs) {
     // It ended while we asked, or does not answer; only the first is an answer.
     return jobs.error().kind == ErrorKind::not_found ? Result<ResourceInfo>(info) : std::move(jobs).error();
@@ -253,6 +279,9 @@ Result<ResourceInfo> describe(const OpContext& ctx, const Site& site, const Fold
     if (!run->not_enforced.empty()) {
       info.details["not_enforced"] = run->not_enforced;
     }
+  }
+  if (presence != nullptr) {
+    *presence = std::move(connection).value();
   }
   return info;
 }

@@ -15,10 +15,13 @@ struct Site {
   std::string host;  // host_id()
 };
 
-std::unique_ptr<Sandbox> make_sandbox(const Site& site, Folder folder, Meta meta);
+// `presence`: a connection to its guest, where it runs; while one is open it does not end by its idle
+// timeout.
+std::unique_ptr<Sandbox> make_sandbox(const Site& site, Folder folder, Meta meta, UniqueFd presence = {});
 std::unique_ptr<Toolbox> make_toolbox(const Folder& folder, const Meta& meta);
-// What info() says. Shared with list().
-Result<ResourceInfo> describe(const OpContext& ctx, const Site& site, const Folder& folder, const Meta& meta);
+// What info() says. Shared with list(). `presence` gets the connection to a running guest.
+Result<ResourceInfo> describe(const OpContext& ctx, const Site& site, const Folder& folder, const Meta& meta,
+                              UniqueFd* presence = nullptr);
 // `unsupported` if these settings ask for what bubblewrap cannot do.
 Result<void> check_settings(const SandboxSettings& settings);
 // `backend_unavailable` if it lives on another machine (a state folder that machines share).

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/gc.h"
 
-#include <fmt/format.h>
-
 #include <array>
+
+#include <fmt/format.h>
 
 #include "cli/start_args.h"
 #include "core/base/units.h"
@@ -12,9 +12,10 @@ namespace ascope {
 
 namespace {
 
-constexpr std::array kOptions{kDryRunOption, OptionSpec{"all", 'a', OptionKind::flag, {}, "list what is kept too"}};
-constexpr std::array kPositionals{
-    PositionalSpec{"SLOT", false, false, "only this slot (default: every slot of the profile's state store)"}};
+constexpr std::array kOptions{kDryRunOption,
+                              OptionSpec{"all", 'a', OptionKind::flag, {}, "list what is kept too"}};
+constexpr std::array kPositionals{PositionalSpec{
+    "SLOT", false, false, "only this slot (default: every slot of the profile's state store)"}};
 
 struct Totals {
   std::uint64_t removed = 0, kept = 0, skipped = 0, bytes = 0;
@@ -47,14 +48,16 @@ void print(App& app, const std::vector<GcItem>& items, bool dry_run, bool all) {
       names.push_back(item.name);
     }
     if (all || item.action != GcAction::kept) {
-      table.push_back({std::string(dry_run && item.action == GcAction::removed ? "would remove" : to_string(item.action)),
-                       item.kind, item.name, item.slot, item.reason});
+      table.push_back(
+          {std::string(dry_run && item.action == GcAction::removed ? "would remove" : to_string(item.action)),
+           item.kind, item.name, item.slot, item.reason});
     }
   }
   const Totals totals = count(items);
   std::string text = table.size() > 1 ? text_table(table) : "";
-  text += fmt::format("{} {}, {} kept, {} skipped; {} freed\n", totals.removed, dry_run ? "to remove" : "removed",
-                      totals.kept, totals.skipped, format_size(totals.bytes));
+  text +=
+      fmt::format("{} {}, {} kept, {} skipped; {} freed\n", totals.removed, dry_run ? "to remove" : "removed",
+                  totals.kept, totals.skipped, format_size(totals.bytes));
   app.out().list("ascope.gc/1", "items", rows, names, text);
 }
 
@@ -84,11 +87,20 @@ Result<int> run(App& app, const Args& args) {
 
 extern const Command kGcCommand;
 const Command kGcCommand{
-    "gc", "Setup", "collect what no slot needs, with a reason for each thing kept",
-    "Applies snapshots.keep, removes objects of saves that died, sandboxes of ours that no slot names (work in them is saved "
-    "first) and leases of dead holders. Nothing else ever collects anything; without snapshots.keep every snapshot stays. A "
+    "gc",
+    "Setup",
+    "collect what no slot needs, with a reason for each thing kept",
+    "Applies snapshots.keep, removes objects of saves that died, sandboxes of ours that no slot names (work "
+    "in them is saved "
+    "first) and leases of dead holders. Nothing else ever collects anything; without snapshots.keep every "
+    "snapshot stays. A "
     "busy slot is skipped and named (3).",
-    kOptions, kPositionals, false, "ascope-sandbox gc --dry-run\nascope-sandbox gc --yes --set snapshots.keep='{last: 10}'",
-    "2 3 9 10 15", run};
+    kOptions,
+    kPositionals,
+    false,
+    "ascope-sandbox gc --dry-run\nascope-sandbox gc --yes --set snapshots.keep='{last: 10}'",
+    "2 3 9 10 15",
+    run,
+    true};
 
 }  // namespace ascope

@@ -178,6 +178,7 @@ const Command kRmCommand{"rm",
                          false,
                          "ascope-sandbox rm\nascope-sandbox rm --purge --yes user/assistant/alice",
                          "4 5 6 7 8 9 10 15",
-                         rm};
+                         rm,
+                         true};
 
 }  // namespace ascope

@@ -204,7 +204,7 @@ const Command kSnapshotTagCommand{
     kTagArguments,
     false,
     "ascope-sandbox snapshot tag latest before-upgrade",
-    "4 5 6 10 13",
+    "4 5 6 10 13 15",
     tag};
 
 extern const Command kSnapshotRmCommand;
@@ -218,7 +218,8 @@ const Command kSnapshotRmCommand{
     kRmArguments,
     false,
     "ascope-sandbox snapshot rm latest~3 --yes",
-    "4 5 6 7 10 13",
-    rm};
+    "4 5 6 7 10 13 15",
+    rm,
+    true};
 
 }  // namespace ascope

@@ -157,6 +157,7 @@ const Command kStateRmCommand{"state rm",
                               false,
                               "ascope-sandbox state rm --yes user/assistant/alice",
                               "4 5 6 7 10 11 13 15",
-                              run_rm};
+                              run_rm,
+                              true};
 
 }  // namespace ascope

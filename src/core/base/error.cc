@@ -59,14 +59,45 @@ Error Error::with_hint(std::string_view text) && {
 }
 
 Error make_error(ErrorKind kind, std::string message, std::string hint) {
-  return Error{kind, std::move(message), std::move(hint), 0};
+  return Error{kind, std::move(message), std::move(hint), 0, 0};
 }
 
 Error errno_error(std::string_view what, int errno_value) {
   const ErrorKind kind = errno_value == EACCES || errno_value == EPERM ? ErrorKind::denied : ErrorKind::io;
   Error error = make_error(kind, std::string(what) + ": " + std::strerror(errno_value));
+  error.os_error = errno_value;
   if (errno_value == ENOSPC || errno_value == EDQUOT) {
     error.hint = "free some space on that file system; 'ascope-sandbox gc' removes what no slot needs";
+  }
+  return error;
+}
+
+Error read_failure(Error error) {
+  switch (error.os_error) {
+    case 0:
+    case ENOSPC:
+    case EDQUOT:
+    case EROFS:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return error;
+    default:
+      break;
+  }
+  if (error.kind == ErrorKind::denied) {
+    error.hint = "make it readable for this user";
+  }
+  if (error.kind == ErrorKind::denied || error.kind == ErrorKind::io) {
+    error.kind = ErrorKind::store_unavailable;
+  }
+  return error;
+}
+
+Error write_failure(Error error) {
+  if (error.os_error != 0 && error.kind == ErrorKind::denied) {
+    error.kind = ErrorKind::io;
+    error.hint = "make it writable for this user";
   }
   return error;
 }

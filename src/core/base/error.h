@@ -39,6 +39,7 @@ struct Error {
   std::string message;  // a lower-case clause without a final period, names in quotes: "bucket 'a' not found"
   std::string hint;     // what the user can do next, a command where there is one; may be empty
   int signal = 0;       // for `cancelled`: the signal that interrupted us
+  int os_error = 0;     // errno of the system call that failed, where one did
 
   // Adds what was being done, once a layer: "loading state of user/a/b: …".
   [[nodiscard]] Error within(std::string_view what) &&;
@@ -49,6 +50,12 @@ struct Error {
 [[nodiscard]] Error make_error(ErrorKind kind, std::string message, std::string hint = {});
 // An `io` error from `errno_value`: "WHAT: No space left on device". EACCES and EPERM become `denied`.
 [[nodiscard]] Error errno_error(std::string_view what, int errno_value);
+// What a failure of a store on this machine's own disk means. One that cannot be read is one that cannot be
+// asked
+// (`store_unavailable`), one that cannot be written is this machine's fault (`io`), as is having no room or
+// no descriptors left. Errors that no system call caused stay as they are.
+[[nodiscard]] Error read_failure(Error error);
+[[nodiscard]] Error write_failure(Error error);
 
 // A value or an Error. Look inside only after has_value().
 template <typename T>

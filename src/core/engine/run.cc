@@ -41,6 +41,12 @@ Json exec_json(const ExecOutcome& outcome) {
               {"duration_ms", outcome.duration.count()}};
 }
 
+// The profile's present variables below the call's own: a sandbox that runs already knows those of its start.
+ExecRequest with_environment(const Profile& profile, ExecRequest request) {
+  request.environment.insert(profile.environment.begin(), profile.environment.end());
+  return request;
+}
+
 Error not_running(const SlotKey& slot, std::string_view what) {
   return make_error(ErrorKind::not_found, fmt::format("{}: {}", slot.written(), what),
                     fmt::format("'ascope-sandbox start {}' brings it up; 'run' does both", slot.written()));
@@ -50,26 +56,30 @@ Error not_running(const SlotKey& slot, std::string_view what) {
 
 Result<void> mark_dirty(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
                         const SlotView& view) {
-  SlotMeta meta = *view.record.meta;
-  if (!meta.live->clean) {
-    return ok();
-  }
-  meta.rev += 1;
-  meta.live->clean = false;
-  meta.live->since = format_time(ctx.clock->wall());
-  const std::string bytes = build_record(view.record.document_text, false, meta);
-  ASCOPE_TRY_ASSIGN(StateStore * state, services.state());
-  ASCOPE_TRY_ASSIGN(const bool swapped,
-                    state->swap(ctx, slot.store_name(), kRecordKey, view.record.bytes, bytes));
-  if (swapped) {
-    return ok();
-  }
-  // Another exec may have set the same mark at the same moment; that one serves us too.
-  ASCOPE_TRY_ASSIGN(const SlotView now, read_slot(services, ctx, slot));
-  if (now.record.kind == RecordClass::ours && now.record.meta->live &&
-      now.record.meta->live->tree == meta.live->tree && now.record.meta->fence == meta.fence &&
-      !now.record.meta->live->clean) {
-    return ok();
+  constexpr int kTries = 20;  // a holder writes a handful of times
+  const std::string tree = view.record.meta->live->tree;
+  SlotView now = view;
+  for (int i = 0; i < kTries; ++i) {
+    SlotMeta meta = *now.record.meta;
+    if (!meta.live->clean) {
+      return ok();
+    }
+    meta.rev += 1;
+    meta.live->clean = false;
+    meta.live->since = format_time(ctx.clock->wall());
+    const std::string bytes = build_record(now.record.document_text, false, meta);
+    ASCOPE_TRY_ASSIGN(StateStore * state, services.state());
+    ASCOPE_TRY_ASSIGN(const bool swapped,
+                      state->swap(ctx, slot.store_name(), kRecordKey, now.record.bytes, bytes));
+    if (swapped) {
+      return ok();
+    }
+    // A holder has claimed or saved, or another exec has set the same mark: the tree may still be this one.
+    ASCOPE_TRY_ASSIGN(now, read_slot(services, ctx, slot));
+    if (now.record.kind != RecordClass::ours || !now.record.meta->live ||
+        now.record.meta->live->tree != tree) {
+      break;
+    }
   }
   return make_error(ErrorKind::conflict,
                     fmt::format("the state of {} changed at this very moment", slot.written()),
@@ -138,9 +148,9 @@ Result<ExecOutcome> exec_in_slot(EngineServices& services, const OpContext& ctx,
   session_options.wait = options.lock.wait;
   session_options.lease_token = options.lock.lease_token;
   ASCOPE_TRY_ASSIGN(auto session, SlotSession::open(services, ctx, slot, session_options, receipt));
-  // The sandbox may end by its idle timeout between the look and the command; once more through `start` is
-  // enough then.
-  for (int attempt = 0;; ++attempt) {
+  // The sandbox may end by its idle timeout between the look and the command: then once more through `start`.
+  constexpr int kAttempts = 5;
+  for (int attempt = 1;; ++attempt) {
     ASCOPE_TRY_ASSIGN(const SlotView view, read_slot(services, ctx, slot));
     ASCOPE_TRY_ASSIGN(AttachedSlot attached, attach(services, ctx, slot, view, true));
     if (attached.info.phase != SandboxPhase::running) {
@@ -152,13 +162,14 @@ Result<ExecOutcome> exec_in_slot(EngineServices& services, const OpContext& ctx,
       ASCOPE_TRY(mark_dirty(services, ctx, slot, view));
     }
     PhaseTimer timer(receipt, "exec", *ctx.clock);
-    auto outcome = attached.sandbox->exec(ctx, options.request, streams);
+    auto outcome =
+        attached.sandbox->exec(ctx, with_environment(services.profile(), options.request), streams);
     if (outcome) {
       receipt.exec = exec_json(*outcome);
       ASCOPE_TRY(session->close(ctx));
       return outcome;
     }
-    if (outcome.error().kind != ErrorKind::not_found || attempt > 0) {
+    if (outcome.error().kind != ErrorKind::not_found || attempt == kAttempts) {
       return std::move(outcome).error();
     }
     ASCOPE_TRY(session->close(ctx));
@@ -195,7 +206,7 @@ Result<ExecOutcome> run_in_slot(EngineServices& services, const OpContext& ctx, 
   say_running(true);
   auto outcome = [&] {
     PhaseTimer timer(receipt, "exec", *ctx.clock);
-    return started.sandbox->exec(after, options.request, streams);
+    return started.sandbox->exec(after, with_environment(services.profile(), options.request), streams);
   }();
   say_running(false);
   if (outcome) {

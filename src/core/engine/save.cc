@@ -202,8 +202,21 @@ Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, Slot
   ASCOPE_TRY(services.step("before-objects"));
   auto saved = repository->save(ctx, request);
   if (freeze) {
+    if (!freeze->holds()) {
+      receipt.warnings.emplace_back(
+          "what runs in the sandbox went on before all was saved: the files saved may be of different "
+          "moments");
+    }
     freeze.reset();
     receipt.frozen = ctx.clock->boottime() - frozen_at;
+  } else if (profile.freeze != "never") {
+    const auto now = sandbox.info(ctx);
+    if (now && now->phase == SandboxPhase::running) {
+      receipt.warnings.emplace_back(
+          "what runs in the sandbox could not be held while it was saved: the files saved may be of "
+          "different "
+          "moments");
+    }
   }
   if (!saved) {
     return std::move(saved).error().within("saving the workspace");

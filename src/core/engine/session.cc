@@ -93,6 +93,23 @@ Result<void> load_aux(StateStore& state, const OpContext& ctx, const std::string
   return ok();
 }
 
+// Writes of exec that one write of a holder may meet; each is of another sandbox that was clean.
+constexpr int kMaxMarks = 8;
+
+// `after` is `before` but for the mark that an exec sets without a lease: its sandbox is clean no more.
+bool is_marked_only(const SlotRecord& before, const SlotRecord& after) {
+  if (before.kind != RecordClass::ours || after.kind != RecordClass::ours ||
+      before.document_text != after.document_text || !before.meta->live || !after.meta->live) {
+    return false;
+  }
+  LiveMark marked = *before.meta->live;
+  marked.clean = false;
+  marked.since = after.meta->live->since;
+  return before.meta->live->clean && marked == *after.meta->live && before.meta->realm == after.meta->realm &&
+         before.meta->fence == after.meta->fence && before.meta->head == after.meta->head &&
+         before.meta->aux == after.meta->aux;
+}
+
 // For what must be done although a signal came or time is over.
 OpContext ending_context() {
   OpContext out = OpContext{}.with_timeout(Millis(2000));
@@ -157,16 +174,19 @@ Result<std::unique_ptr<SlotSession>> SlotSession::open(EngineServices& services,
   std::unique_ptr<SlotSession> session(new SlotSession(services, slot));
   const Profile& profile = services.profile();
   const Millis wait = options.wait.value_or(profile.lock_wait);
+  session->wait_ = wait;
   const Millis begin = ctx.clock->boottime();
   PhaseTimer timer(receipt, "lease", *ctx.clock);
 
   const std::string lock_dir = services.state_dir() + "/locks";
-  ASCOPE_TRY(make_dirs(lock_dir));
+  if (auto made = make_dirs(lock_dir); !made) {
+    return write_failure(std::move(made).error());
+  }
   session->lock_path_ = lock_dir + "/" + slot.file_name();
   auto local = LocalLock::acquire(ctx, session->lock_path_, options.local, wait);
   if (!local) {
-    return std::move(local).error().within("waiting for other commands of " + slot.written() +
-                                           " on this host");
+    return write_failure(
+        std::move(local).error().within("waiting for other commands of " + slot.written() + " on this host"));
   }
   session->lock_.emplace(std::move(*local));
 
@@ -230,23 +250,25 @@ std::string pending_folder(const EngineServices& services) {
 }
 
 Result<void> SlotSession::note_pending(const std::string& snapshot) {
-  ASCOPE_TRY(make_dirs(pending_folder(services_)));
-  ASCOPE_TRY(create_file(pending_folder(services_) + "/" + snapshot, slot_.written()));
+  const auto write = [&]() -> Result<void> {
+    ASCOPE_TRY(make_dirs(pending_folder(services_)));
+    ASCOPE_TRY(create_file(pending_folder(services_) + "/" + snapshot, slot_.written()));
+    return ok();
+  };
+  if (auto written = write(); !written) {
+    return write_failure(std::move(written).error());
+  }
   pending_.push_back(snapshot);
   return ok();
 }
 
 Result<void> SlotSession::relock(const OpContext& ctx, LockMode mode) {
-  if (lock_ && lock_->mode() == mode) {
-    return ok();
+  // In place: who let go of it and queued anew would wait for those behind him, and they for his lease.
+  auto changed = lock_->change(ctx, mode, wait_);
+  if (!changed) {
+    return std::move(changed).error().within("waiting for other commands of " + slot_.written() +
+                                             " on this host");
   }
-  lock_.reset();
-  auto lock = LocalLock::acquire(ctx, lock_path_, mode, services_.profile().lock_wait);
-  if (!lock) {
-    return std::move(lock).error().within("waiting for other commands of " + slot_.written() +
-                                          " on this host");
-  }
-  lock_.emplace(std::move(*lock));
   return ok();
 }
 
@@ -298,36 +320,51 @@ Result<void> SlotSession::swap_record(const OpContext& ctx, const std::string& d
                                       SlotMeta& meta, Receipt& receipt) {
   ASCOPE_TRY_ASSIGN(StateStore * state, services_.state());
   const std::string name = slot_.store_name();
-  const std::string bytes = build_record(document, deleted, meta);
-  const std::optional<std::string> expected = present_kind_.value_or(view_.record.kind) == RecordClass::absent
-                                                  ? std::nullopt
-                                                  : std::optional<std::string>(view_.record.bytes);
-  ASCOPE_TRY(check());
-  auto swapped = state->swap(ctx, name, kRecordKey, expected, bytes);
-  if (!swapped || !*swapped) {
-    // Refused, or the outcome is unknown: what stands there decides.
-    auto present = state->read(ctx, name, kRecordKey);
-    if (!present) {
-      return swapped ? std::move(present).error() : std::move(swapped).error();
-    }
-    if (*present != bytes) {
-      if (!swapped) {
-        return std::move(swapped).error();
+  for (int marks = 0;; ++marks) {
+    const std::string bytes = build_record(document, deleted, meta);
+    const std::optional<std::string> expected =
+        present_kind_.value_or(view_.record.kind) == RecordClass::absent
+            ? std::nullopt
+            : std::optional<std::string>(view_.record.bytes);
+    ASCOPE_TRY(check());
+    auto swapped = state->swap(ctx, name, kRecordKey, expected, bytes);
+    std::optional<std::string> present = bytes;
+    if (!swapped || !*swapped) {
+      // Refused, or the outcome is unknown: what stands there decides.
+      auto read = state->read(ctx, name, kRecordKey);
+      if (!read) {
+        return swapped ? std::move(read).error() : std::move(swapped).error();
       }
-      const SlotRecord other = parse_record(*present);
-      receipt.foreign_writer =
-          other.meta && other.kind == RecordClass::ours ? other.meta->writer : "another program";
-      return make_error(
-          ErrorKind::conflict,
-          fmt::format("the state of {} was changed by another writer; nothing was overwritten",
-                      slot_.written()),
-          fmt::format("look with 'ascope-sandbox show {}' and run the command again", slot_.written()));
+      present = std::move(*read);
     }
+    if (present == bytes) {
+      view_.record = parse_record(bytes);
+      present_kind_.reset();
+      receipt.rev = meta.rev;
+      return ok();
+    }
+    if (!swapped) {
+      return std::move(swapped).error();
+    }
+    SlotRecord other = parse_record(present);
+    if (!present_kind_ && marks < kMaxMarks && is_marked_only(view_.record, other)) {
+      // An exec went in beside us: what it does may be in our save or not, so the tree is not clean.
+      meta.rev = other.meta->rev + 1;
+      if (meta.live && meta.live->tree == other.meta->live->tree) {
+        meta.live->clean = false;
+        meta.live->since = other.meta->live->since;
+      }
+      view_.record = std::move(other);
+      continue;
+    }
+    receipt.foreign_writer =
+        other.meta && other.kind == RecordClass::ours ? other.meta->writer : "another program";
+    return make_error(
+        ErrorKind::conflict,
+        fmt::format("the state of {} was changed by another writer; nothing was overwritten",
+                    slot_.written()),
+        fmt::format("look with 'ascope-sandbox show {}' and run the command again", slot_.written()));
   }
-  view_.record = parse_record(bytes);
-  present_kind_.reset();
-  receipt.rev = meta.rev;
-  return ok();
 }
 
 Result<void> SlotSession::commit(const OpContext& ctx, const Change& change, Receipt& receipt) {

@@ -56,10 +56,11 @@ class SlotSession {
   [[nodiscard]] std::uint64_t fence() const { return fence_; }
   // The lease still holds (always true without one).
   [[nodiscard]] Result<void> check() const;
-  // Says, before objects are put, that they belong to an uncommitted snapshot of this slot, so that gc finds those of a
-  // save that was killed and never takes another program's object for garbage. The next commit forgets it.
+  // Says, before objects are put, that they belong to an uncommitted snapshot of this slot, so that gc finds
+  // those of a save that was killed and never takes another program's object for garbage. The next commit
+  // forgets it.
   Result<void> note_pending(const std::string& snapshot);
-  // Takes or swaps the local lock for another mode.
+  // Swaps the local lock between commit and exclusive, keeping the place in the queue.
   Result<void> relock(const OpContext& ctx, LockMode mode);
 
   // Writes our fence into the record (or makes a first one as a tombstone-free claim: an absent slot is
@@ -92,6 +93,7 @@ class SlotSession {
   std::optional<RecordClass> present_kind_;  // what really stands in the store, after use_view()
   std::vector<std::string> pending_;
   std::string lock_path_;
+  Millis wait_{0};  // for the locks
   std::optional<LocalLock> lock_;
   std::unique_ptr<LeaseStore> keeper_store_;
   std::unique_ptr<LeaseKeeper> keeper_;

@@ -190,6 +190,7 @@ TEST_CASE("freeze stops all writers, and its end or death lets them go") {
   const std::string before = sizes();
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   CHECK(sizes() == before);
+  CHECK((*frozen)->holds());
   frozen->reset();
   std::string after = before;
   for (int i = 0; i < 200 && after == before; ++i) {
@@ -197,6 +198,10 @@ TEST_CASE("freeze stops all writers, and its end or death lets them go") {
     after = sizes();
   }
   CHECK(after != before);
+  auto ended = sandbox.files().freeze(ctx);
+  REQUIRE(ended.has_value());
+  REQUIRE(*ended != nullptr);
   CHECK_OK(sandbox.stop(ctx, 1));
+  CHECK(!(*ended)->holds());
   CHECK(sandbox.files().freeze(ctx).value() == nullptr);
 }
