@@ -34,8 +34,9 @@ class BubblewrapBackend final : public Backend {
   [[nodiscard]] Result<std::vector<std::string>> ids() const;
   // A folder with its meta.json; for root with an id range that no other sandbox here has.
   Result<Folder> reserve(const OpContext& ctx, Meta& meta, bool own_range);
-  static Result<void> build(const OpContext& ctx, const Folder& folder, const Meta& meta,
-                            const SandboxSettings& settings, std::uint64_t fence);
+  // A connection to the new guest.
+  static Result<UniqueFd> build(const OpContext& ctx, const Folder& folder, const Meta& meta,
+                                const SandboxSettings& settings, std::uint64_t fence);
 
   bwrap::Site site_;
 };
@@ -88,8 +89,8 @@ Result<Folder> BubblewrapBackend::reserve(const OpContext& ctx, Meta& meta, bool
   return folder;
 }
 
-Result<void> BubblewrapBackend::build(const OpContext& ctx, const Folder& folder, const Meta& meta,
-                                      const SandboxSettings& settings, std::uint64_t fence) {
+Result<UniqueFd> BubblewrapBackend::build(const OpContext& ctx, const Folder& folder, const Meta& meta,
+                                          const SandboxSettings& settings, std::uint64_t fence) {
   ASCOPE_TRY_ASSIGN(const UniqueFd lock, folder.lock(ctx));
   ASCOPE_TRY(bwrap::make_tree(folder, meta, settings));
   return bwrap::start_processes(ctx, folder, meta, settings, fence);
@@ -130,9 +131,7 @@ Result<std::unique_ptr<Sandbox>> BubblewrapBackend::create(const OpContext& ctx,
     }
     return error;
   }
-  auto presence = bwrap::connect_guest(folder);
-  return bwrap::make_sandbox(site_, std::move(folder), std::move(meta),
-                             presence ? std::move(presence).value() : UniqueFd());
+  return bwrap::make_sandbox(site_, std::move(folder), std::move(meta), std::move(built).value());
 }
 
 Result<std::unique_ptr<Sandbox>> BubblewrapBackend::attach(const OpContext& ctx, const std::string& id) {

@@ -253,6 +253,7 @@ bool Init::handle(Session& session, FrameType type, std::string_view payload) {
         return false;
       }
       config_ = std::move(config);
+      last_used_ = now_ms();  // the idle time it brings begins now
       return done(session);
     }
     case FrameType::exec_part:

@@ -148,12 +148,7 @@ Result<void> BwrapSandbox::start(const OpContext& ctx, const SandboxSettings& se
     meta_.workspace_root = settings.workspace_root;
     ASCOPE_TRY(folder_.write_meta(meta_));
   }
-  ASCOPE_TRY(start_processes(ctx, folder_, meta_, settings, fence));
-  auto seen = connect_guest(folder_);
-  if (seen) {
-    presence_ =
-        std::move(seen).value();  // without it, it may end before the command that follows: that is said then
-  }
+  ASCOPE_TRY_ASSIGN(presence_, start_processes(ctx, folder_, meta_, settings, fence));
   return ok();
 }
 

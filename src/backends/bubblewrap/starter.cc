@@ -108,6 +108,7 @@ struct Started {
   UniqueFd listen;
   UniqueFd guest;
   UniqueFd seccomp;
+  UniqueFd connection;
   Pipe info;
   Pipe ready;
   Pipe errors;
@@ -237,15 +238,15 @@ Result<void> start_steps(const OpContext& ctx, const Folder& folder, const Meta&
   started.ready.write_end.reset();
   started.listen.reset();
   ASCOPE_TRY_ASSIGN(started.guest_pid, wait_for_guest(ctx, started));
-  ASCOPE_TRY_ASSIGN(const UniqueFd connection, guest::connect_socket(folder.fd(), kSocket));
-  ASCOPE_TRY_ASSIGN(const pid_t peer, guest::peer_pid(connection.get()));
+  ASCOPE_TRY_ASSIGN(started.connection, guest::connect_socket(folder.fd(), kSocket));
+  ASCOPE_TRY_ASSIGN(const pid_t peer, guest::peer_pid(started.connection.get()));
   if (peer != started.guest_pid) {
     return make_error(ErrorKind::backend_unavailable, "another process than the guest answers at its socket");
   }
   std::string config;
   guest::encode(config, make_config(meta, settings, started.cgroup.pids, started.cgroup.memory));
-  ASCOPE_TRY(
-      guest::call(ctx, connection.get(), fence, guest::FrameType::config, config, guest::FrameType::done));
+  ASCOPE_TRY(guest::call(ctx, started.connection.get(), fence, guest::FrameType::config, config,
+                         guest::FrameType::done));
   ASCOPE_TRY_ASSIGN(const std::uint64_t start_time, process_start_time(started.guest_pid));
   return folder.write_run(
       {started.guest_pid, start_time, not_enforced(settings, started.cgroup, meta), started.cgroup.folders});
@@ -286,12 +287,12 @@ std::string setting(const char* path) {
 
 }  // namespace
 
-Result<void> start_processes(const OpContext& ctx, const Folder& folder, const Meta& meta,
-                             const SandboxSettings& settings, std::uint64_t fence) {
+Result<UniqueFd> start_processes(const OpContext& ctx, const Folder& folder, const Meta& meta,
+                                 const SandboxSettings& settings, std::uint64_t fence) {
   Started started;
   auto result = start_steps(ctx.with_timeout(kStartLimit), folder, meta, settings, fence, started);
   if (result) {
-    return ok();
+    return std::move(started.connection);
   }
   for (const pid_t pid : {started.guest_pid, started.monitor}) {
     if (pid > 1) {
@@ -306,7 +307,7 @@ Result<void> start_processes(const OpContext& ctx, const Folder& folder, const M
   }
   remove_cgroup(started.cgroup.folders);
   ::unlinkat(folder.fd(), kSocket, 0);
-  return result;
+  return std::move(result).error();
 }
 
 Result<UniqueFd> connect_guest(const Folder& folder) {

@@ -6,10 +6,11 @@
 
 namespace ascope::bwrap {
 
-// Starts it and leaves it running, its run.json written. REQUIRES: the folder's lock is held and nothing
-// runs. On failure nothing of it is left running.
-Result<void> start_processes(const OpContext& ctx, const Folder& folder, const Meta& meta,
-                             const SandboxSettings& settings, std::uint64_t fence);
+// Starts it and leaves it running, its run.json written. Returns a connection to the guest: while one is open
+// the sandbox does not end by its idle timeout. REQUIRES: the folder's lock is held and nothing runs. On
+// failure nothing of it is left running.
+Result<UniqueFd> start_processes(const OpContext& ctx, const Folder& folder, const Meta& meta,
+                                 const SandboxSettings& settings, std::uint64_t fence);
 
 // A connection to the guest that run.json names, checked by pid and start time. `not_found` if it does not
 // run.
