@@ -8,7 +8,6 @@
 
 #include "backends/bubblewrap/cgroup.h"
 #include "backends/bubblewrap/starter.h"
-#include "core/base/process.h"
 #include "guest/client.h"
 
 namespace ascope::bwrap {
@@ -103,14 +102,10 @@ Result<ResourceInfo> BwrapSandbox::peek(const OpContext& ctx) {
   if (!run || !run->not_enforced.empty()) {
     return info(ctx);
   }
-  const auto start_time = process_start_time(static_cast<pid_t>(run->pid));
-  if (!start_time || *start_time != run->start_time) {
-    return info(ctx);  // gone, stopped, or not to be told from here
-  }
   ASCOPE_TRY(check_host(site_, meta_));
   auto connection = connect_guest(folder_);
   if (!connection) {
-    return info(ctx);  // it ends just now
+    return info(ctx);  // gone, stopped, or not to be told from here
   }
   presence_ = std::move(connection).value();
   ResourceInfo out = label(folder_, meta_);
