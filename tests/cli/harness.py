@@ -9,6 +9,7 @@ that goes with everything that was started in it.
 
 ASCOPE_PROGRAM names the program. As root, `Place(ordinary=True)` runs it as an ordinary user.
 """
+import contextlib
 import json
 import os
 import shutil
@@ -276,6 +277,23 @@ def _make_removable(function, path, _):
         function(path)
     except OSError:
         pass  # a left-over in /tmp is no failure of what was tested
+
+
+@contextlib.contextmanager
+def mode_of(path, mode):
+    """`path` has this mode for a while."""
+    before = os.stat(path).st_mode & 0o7777
+    os.chmod(path, mode)
+    try:
+        yield
+    finally:
+        os.chmod(path, before)
+
+
+def need_root(ordinary):
+    """Skips a test of root's sandboxes where the tests run as an ordinary user."""
+    if not ordinary and os.geteuid() != 0:
+        raise unittest.SkipTest("root: the test does not run as root")
 
 
 class CliTest(unittest.TestCase):

@@ -42,8 +42,7 @@ class Processes:
     settings = ("--set", "idle_timeout=0s")
 
     def setUp(self):
-        if not self.ordinary and os.geteuid() != 0:
-            self.skipTest("root: the test does not run as root")
+        harness.need_root(self.ordinary)
         super().setUp()
         harness.need_sandbox(self.place)
         self.mark = "mark" + secrets.token_hex(4)

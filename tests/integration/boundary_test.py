@@ -40,8 +40,7 @@ class Boundary:
 
     @classmethod
     def setUpClass(cls):
-        if not cls.ordinary and os.geteuid() != 0:
-            raise unittest.SkipTest("root: the test does not run as root")
+        harness.need_root(cls.ordinary)
         cls.place = harness.Place(ordinary=cls.ordinary)
         cls.addClassCleanup(cls.place.close)
         harness.need_sandbox(cls.place)

@@ -37,15 +37,6 @@ class Faults(harness.CliTest):
         return sorted(name for name in os.listdir(folder) if name.startswith("sb-")) if os.path.isdir(folder) else []
 
     @contextlib.contextmanager
-    def mode(self, path, mode):
-        before = os.stat(path).st_mode & 0o7777
-        os.chmod(path, mode)
-        try:
-            yield
-        finally:
-            os.chmod(path, before)
-
-    @contextlib.contextmanager
     def content(self, path, data):
         with open(path, "rb") as file:
             before, info = file.read(), os.stat(path)
@@ -116,7 +107,7 @@ class SqliteTest(Faults):
 
     def test_a_file_that_may_not_be_read(self):
         self.warm()
-        with self.mode(self.file(), 0):
+        with harness.mode_of(self.file(), 0):
             self.refused("S1", "store_unavailable", 10, "state.db")
             for command in (["ls"], ["show", SLOT], ["history", SLOT], ["snapshot", "ls", SLOT], ["stop", SLOT],
                             ["snapshot", SLOT], ["rm", SLOT], ["gc", "--yes"], ["lock", "ls"]):
@@ -128,7 +119,7 @@ class SqliteTest(Faults):
 
     def test_a_folder_that_may_not_be_entered(self):
         self.warm()
-        with self.mode(self.place.program_state(), 0):
+        with harness.mode_of(self.place.program_state(), 0):
             self.assertEqual(self.ok("explain", SLOT, "-o", "json").json()["rule"], "S1")
             done = self.run_in("start", SLOT)
             self.assertEqual(done.code, 15, done)  # not even its locks can be written
@@ -137,7 +128,7 @@ class SqliteTest(Faults):
 
     def test_a_file_that_may_not_be_written(self):
         self.warm()
-        with self.mode(self.file(), 0o400):
+        with harness.mode_of(self.file(), 0o400):
             predicted = self.ok("explain", SLOT, "-o", "json").json()
             self.assertEqual((predicted["rule"], predicted["branch"]), ("A1", "A"))
             for command in (["start", SLOT], ["snapshot", SLOT], ["stop", SLOT], ["rm", SLOT]):
@@ -204,8 +195,8 @@ class JsonTest(Faults):
         self.warm()
         record = self.record()
         folder = os.path.dirname(record)
-        for name, fault in (("mode", self.mode(record, 0)), ("folder", self.mode(folder, 0)),
-                            ("above", self.mode(os.path.dirname(folder), 0)), ("type", self.away(record, "folder"))):
+        for name, fault in (("mode", harness.mode_of(record, 0)), ("folder", harness.mode_of(folder, 0)),
+                            ("above", harness.mode_of(os.path.dirname(folder), 0)), ("type", self.away(record, "folder"))):
             with self.subTest(name), fault:
                 self.refused("S1", "store_unavailable", 10, "states")
                 self.assertEqual(self.run_in("show", SLOT).code, 10)
@@ -213,7 +204,7 @@ class JsonTest(Faults):
 
     def test_a_folder_that_may_not_be_written(self):
         self.warm()
-        with self.mode(os.path.dirname(self.record()), 0o500):
+        with harness.mode_of(os.path.dirname(self.record()), 0o500):
             for command in (["start", SLOT], ["snapshot", SLOT], ["stop", SLOT]):
                 done = self.run_in(*command)
                 self.assertEqual(done.code, 15, done)
@@ -239,7 +230,7 @@ class SnapshotStoreTest(Faults):
 
     def test_a_folder_that_cannot_be_read(self):
         self.cold()
-        for name, fault, code in (("mode", self.mode(self.folder(), 0), 10),
+        for name, fault, code in (("mode", harness.mode_of(self.folder(), 0), 10),
                                   ("type", self.away(self.folder(), "file"), 10),
                                   ("gone", self.away(self.folder()), 4), ("empty", self.away(self.folder(), "folder"), 4)):
             with self.subTest(name), fault:
@@ -275,7 +266,7 @@ class SnapshotStoreTest(Faults):
 
     def test_a_folder_that_may_not_be_written(self):
         self.warm()
-        with self.mode(self.folder(), 0o500):
+        with harness.mode_of(self.folder(), 0o500):
             for command in (["snapshot", SLOT], ["stop", SLOT], ["rm", SLOT]):
                 done = self.run_in(*command)
                 self.assertEqual(done.code, 15, done)

@@ -7,6 +7,8 @@ import os
 import sqlite3
 import tarfile
 
+import harness
+
 SLOT, OTHER = "session/plan", "session/other"
 KINDS = {"busy": 5, "conflict": 6, "refused": 7, "corrupt": 8, "backend_unavailable": 9, "store_unavailable": 10,
          "unsupported": 13, "not_found": 4}
@@ -39,8 +41,8 @@ class Sqlite:
         self._do("DELETE FROM agentscope_sessions WHERE session_id='__anon__:sandbox/" + SLOT + "'" +
                  ("" if history_too else " AND state_key='_sandbox_state'"))
 
-    def unreadable(self, case):
-        return case.mode(self.file, 0)
+    def unreadable(self):
+        return harness.mode_of(self.file, 0)
 
 
 class JsonFolder:
@@ -67,8 +69,8 @@ class JsonFolder:
             if name == "_sandbox_state.json" or (history_too and name.startswith("_ascope.") and name.endswith(".json")):
                 os.unlink(os.path.join(self._folder(), name))
 
-    def unreadable(self, case):
-        return case.mode(self._file(), 0)
+    def unreadable(self):
+        return harness.mode_of(self._file(), 0)
 
 
 class Case:
@@ -128,7 +130,7 @@ def no_record_but_a_history(t):
 @case("N4", "backend_unavailable", main=True)
 def no_record_and_no_answer_from_the_provider(t):
     t.ok("start", OTHER)
-    t.enter(t.mode(t.place.program_state("sandboxes"), 0))
+    t.enter(harness.mode_of(t.place.program_state("sandboxes"), 0))
 
 
 @case("N7", "D", main=True)
@@ -140,13 +142,13 @@ def removed_on_request(t):
 @case("N7", "backend_unavailable")
 def removed_and_no_answer_from_the_provider(t):
     removed_on_request(t)
-    t.enter(t.mode(t.place.program_state("sandboxes"), 0))
+    t.enter(harness.mode_of(t.place.program_state("sandboxes"), 0))
 
 
 @case("S1", "store_unavailable", main=True)
 def a_record_that_cannot_be_read(t):
     t.saved()
-    t.enter(t.store.unreadable(t))
+    t.enter(t.store.unreadable())
 
 
 @case("S2", "unsupported", main=True)
@@ -206,7 +208,7 @@ def another_backends_snapshot_was_overwritten_by_a_java_agent(t):
 @case("X1", "backend_unavailable", main=True)
 def the_provider_does_not_answer(t):
     t.saved()
-    t.enter(t.mode(t.place.program_state("sandboxes"), 0))
+    t.enter(harness.mode_of(t.place.program_state("sandboxes"), 0))
 
 
 @case("X1", "backend_unavailable", slow=True)
@@ -315,7 +317,7 @@ def stopped_and_its_workspace_lost(t):
 @case("A2", "backend_unavailable")
 def stopped_and_its_tree_cannot_be_looked_at(t):
     stopped(t)
-    t.enter(t.mode(t.tree(), 0))
+    t.enter(harness.mode_of(t.tree(), 0))
 
 
 @case("A2", "corrupt")

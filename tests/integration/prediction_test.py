@@ -52,15 +52,6 @@ class PredictionTest(harness.CliTest):
     def enter(self, fault):
         self.faults.enter_context(fault)
 
-    @contextlib.contextmanager
-    def mode(self, path, mode):
-        before = os.stat(path).st_mode & 0o7777
-        os.chmod(path, mode)
-        try:
-            yield
-        finally:
-            os.chmod(path, before)
-
     def run_in(self, *args, **options):
         at = args.index("--") if "--" in args else len(args)
         return self.place.run(*args[:at], *self.store.settings, *args[at:], **options)
