@@ -30,6 +30,17 @@ inline std::vector<MemoryEntry> many_files(std::size_t count, std::size_t bytes,
   return std::move(tree.entries);
 }
 
+// Many packs of few frames for little content.
+inline ChunkOptions small_packs(bool encrypted) {
+  ChunkOptions out;
+  out.pipeline.pack_bytes = 15'000;
+  out.pipeline.frame_bytes = 8'000;
+  if (encrypted) {
+    out.key = Secret(std::string(32, 'k'));
+  }
+  return out;
+}
+
 // A store in memory with a repository over it.
 struct ChunkRig {
   FakeBlobStore blobs;

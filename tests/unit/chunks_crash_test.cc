@@ -10,18 +10,9 @@ using namespace ascope;  // NOLINT(google-build-using-namespace)
 using test::ChunkRig;
 using test::FaultyBlobs;
 using test::many_files;
+using test::small_packs;
 
 namespace {
-
-ChunkOptions small_packs(bool encrypted) {
-  ChunkOptions out;
-  out.pipeline.pack_bytes = 15'000;
-  out.pipeline.frame_bytes = 8'000;
-  if (encrypted) {
-    out.key = Secret(std::string(32, 'k'));
-  }
-  return out;
-}
 
 // Every manifest of the store reads well and has all its packs.
 void check_store(ChunkRig& rig) {

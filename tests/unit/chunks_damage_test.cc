@@ -7,12 +7,13 @@
 using namespace ascope;  // NOLINT(google-build-using-namespace)
 using test::ChunkRig;
 using test::many_files;
+using test::small_packs;
 
 namespace {
 
 // Two snapshots of a slot, in packs of a few KiB, so that there are neighbours of every kind.
 struct Damaged {
-  explicit Damaged(bool encrypted) : rig(options(encrypted)) {
+  explicit Damaged(bool encrypted) : rig(small_packs(encrypted)) {
     first_tree = many_files(150, 700, 1);
     second_tree = many_files(170, 700, 1);
     MemoryTree more;
@@ -30,15 +31,6 @@ struct Damaged {
         needed.insert(chunks::pack_key(use.name));
       }
     }
-  }
-  static ChunkOptions options(bool encrypted) {
-    ChunkOptions out;
-    out.pipeline.pack_bytes = 15'000;
-    out.pipeline.frame_bytes = 8'000;
-    if (encrypted) {
-      out.key = Secret(std::string(32, 'k'));
-    }
-    return out;
   }
   void restore() { rig.blobs.objects = good; }
 
