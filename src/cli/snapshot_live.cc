@@ -7,17 +7,6 @@
 
 namespace ascope {
 
-namespace {
-
-// Nothing: what a part without roots holds.
-class NoTree final : public TreeSource {
- public:
-  Result<bool> next(TreeEntry& /*entry*/) override { return false; }
-  Result<std::optional<DataBlock>> read() override { return std::optional<DataBlock>(); }
-};
-
-}  // namespace
-
 Result<std::unique_ptr<TreeSource>> LiveTree::open(App& app, SnapshotPart part, bool metadata_only) {
   ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
   const Profile& profile = services->profile();
@@ -26,7 +15,7 @@ Result<std::unique_ptr<TreeSource>> LiveTree::open(App& app, SnapshotPart part, 
     ASCOPE_TRY_ASSIGN(selection, workspace_selection(app.ctx(), sandbox_->files(), profile));
   }
   if (selection.roots.empty()) {
-    return std::unique_ptr<TreeSource>(std::make_unique<NoTree>());
+    return std::unique_ptr<TreeSource>(std::make_unique<EmptyTree>());
   }
   selection.metadata_only = metadata_only;
   ASCOPE_TRY_ASSIGN(std::unique_ptr<TreeReader> reader, sandbox_->files().read_tree(app.ctx(), selection));

@@ -10,6 +10,7 @@
 #include "core/repository/chunks/repo_object.h"
 #include "core/repository/chunks/root.h"
 #include "core/repository/chunks/sealed.h"
+#include "core/tree/folder_cache.h"
 #include "fakes/fake_blobs.h"
 #include "fakes/sample_bytes.h"
 
@@ -97,11 +98,11 @@ TEST_CASE("manifest: the order of paths is the walker's") {
       CHECK((order_of_paths(sorted[i], sorted[k]) <=> 0) == (i <=> k));
     }
   }
-  CHECK(path_within("a/b", "a"));
-  CHECK(path_within("a", "a"));
-  CHECK(path_within("a", ""));
-  CHECK_FALSE(path_within("a.b", "a"));
-  CHECK_FALSE(path_within("a", "a/b"));
+  CHECK(is_within("a/b", "a"));
+  CHECK(is_within("a", "a"));
+  CHECK(is_within("a", ""));
+  CHECK_FALSE(is_within("a.b", "a"));
+  CHECK_FALSE(is_within("a", "a/b"));
 }
 
 TEST_CASE("manifest: a page gives back what was written") {

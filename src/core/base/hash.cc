@@ -29,10 +29,14 @@ std::string Sha256::finish() {
   return digest;
 }
 
-std::string sha256_hex(ByteView data) {
+std::string sha256(ByteView data) {
   Sha256 hash;
   hash.update(data);
-  return hash.finish_hex();
+  return hash.finish();
+}
+
+std::string sha256_hex(ByteView data) {
+  return to_hex(sha256(data));
 }
 
 Result<std::size_t> HashingSource::read(std::span<char> buffer) {

@@ -28,6 +28,8 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
+// Of all of `data`: the 32 raw bytes, or lower-case hex.
+std::string sha256(ByteView data);
 std::string sha256_hex(ByteView data);
 
 // Passes bytes on and hashes and counts what went through.

@@ -57,10 +57,6 @@ void keep_notes(Receipt& receipt, HistoryItem& item, const std::vector<TreeNote>
   }
 }
 
-}  // namespace
-
-namespace {
-
 // The lines of an ignore file that are patterns: no comments, no blank ones, ends trimmed.
 std::vector<std::string> ignore_patterns(std::string_view text) {
   std::vector<std::string> out;

@@ -144,12 +144,6 @@ void add_notes(HistoryItem& item, const std::vector<TreeNote>& notes) {
   }
 }
 
-class EmptyTree final : public TreeSource {
- public:
-  Result<bool> next(TreeEntry& /*entry*/) override { return false; }
-  Result<std::optional<DataBlock>> read() override { return std::optional<DataBlock>(); }
-};
-
 class TarRepository final : public Repository {
  public:
   explicit TarRepository(BlobStore& blobs) : blobs_(blobs) {}

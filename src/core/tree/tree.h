@@ -78,6 +78,13 @@ class TreeSource {
   virtual Result<std::optional<DataBlock>> read() = 0;
 };
 
+// No entries.
+class EmptyTree final : public TreeSource {
+ public:
+  Result<bool> next(TreeEntry& /*entry*/) override { return false; }
+  Result<std::optional<DataBlock>> read() override { return std::optional<DataBlock>(); }
+};
+
 // Something that could not be taken or given back as it was: said in receipts, never silently.
 struct TreeNote {
   std::string path;

@@ -29,12 +29,6 @@ struct OpenStore {
   ChunkReader reader;
 };
 
-class EmptyTree final : public TreeSource {
- public:
-  Result<bool> next(TreeEntry& /*entry*/) override { return false; }
-  Result<std::optional<DataBlock>> read() override { return std::optional<DataBlock>(); }
-};
-
 class Chunks final : public ChunkRepository {
  public:
   Chunks(BlobStore& blobs, ChunkOptions options) : store_(blobs), options_(std::move(options)) {}

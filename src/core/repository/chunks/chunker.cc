@@ -44,10 +44,7 @@ GearTable make_gear(ByteView seed) {
   for (std::size_t i = 0; i < gear.size(); i += 4) {
     std::string number;
     put_fixed(number, i / 4, 4);
-    Sha256 hash;
-    hash.update(seed);
-    hash.update(number);
-    const std::string digest = hash.finish();
+    const std::string digest = sha256(std::string(seed) + number);
     FieldReader fields(digest);
     for (std::size_t k = 0; k < 4; ++k) {
       gear.at(i + k) = fields.fixed(8);

@@ -6,6 +6,8 @@
 
 #include <openssl/evp.h>
 
+#include "core/base/loaded_library.h"
+
 namespace ascope::chunks {
 
 namespace {
@@ -22,26 +24,19 @@ struct CipherLib {
   decltype(&::EVP_CipherFinal_ex) finish;
 };
 
-template <typename Function>
-bool find(void* library, const char* name, Function& out) {
-  out = reinterpret_cast<Function>(::dlsym(library, name));
-  return out != nullptr;
-}
-
 Result<CipherLib> load() {
   void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   CipherLib out{};
-  const bool found =
-      library != nullptr && find(library, "EVP_CIPHER_CTX_new", out.ctx_new) &&
-      find(library, "EVP_CIPHER_CTX_free", out.ctx_free) &&
-      find(library, "EVP_CIPHER_CTX_ctrl", out.ctx_ctrl) &&
-      find(library, "EVP_aes_256_gcm", out.aes_256_gcm) && find(library, "EVP_CipherInit_ex", out.init) &&
-      find(library, "EVP_CipherUpdate", out.update) && find(library, "EVP_CipherFinal_ex", out.finish);
+  const bool found = library != nullptr && find_function(library, "EVP_CIPHER_CTX_new", out.ctx_new) &&
+                     find_function(library, "EVP_CIPHER_CTX_free", out.ctx_free) &&
+                     find_function(library, "EVP_CIPHER_CTX_ctrl", out.ctx_ctrl) &&
+                     find_function(library, "EVP_aes_256_gcm", out.aes_256_gcm) &&
+                     find_function(library, "EVP_CipherInit_ex", out.init) &&
+                     find_function(library, "EVP_CipherUpdate", out.update) &&
+                     find_function(library, "EVP_CipherFinal_ex", out.finish);
   if (!found) {
-    const char* why = ::dlerror();
     return make_error(ErrorKind::unsupported,
-                      std::string("encryption needs libcrypto, which cannot be loaded: ") +
-                          (why == nullptr ? kLibrary : why),
+                      "encryption needs libcrypto, which cannot be loaded: " + load_problem(kLibrary),
                       "install the package libssl3");
   }
   return out;

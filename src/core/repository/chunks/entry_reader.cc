@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/repository/chunks/path_order.h"
+#include "core/tree/folder_cache.h"
 
 namespace ascope::chunks {
 
@@ -148,7 +149,7 @@ Result<void> EntryReader::State::check_place(const TreeEntry& entry) {
   if (any && !path_before(last_path, entry.path)) {
     return bad("has '" + entry.path + "' out of order");
   }
-  if (any && !last_is_folder && path_within(entry.path, last_path)) {
+  if (any && !last_is_folder && is_within(entry.path, last_path)) {
     return bad("has '" + entry.path + "' below something that is no folder");
   }
   if (entry.type == EntryType::hardlink && !path_before(entry.link_target, entry.path)) {

@@ -12,12 +12,6 @@ namespace {
 
 constexpr std::size_t kBlockBytes = 64;
 
-std::string sha256(ByteView data) {
-  Sha256 hash;
-  hash.update(data);
-  return hash.finish();
-}
-
 std::string nonce_of(std::uint64_t number) {
   std::string nonce(kCipherNonceBytes, '\0');
   for (std::size_t i = 0; i < 8; ++i) {

@@ -34,12 +34,6 @@ std::string index_aad(std::uint64_t offset, std::uint32_t chunks) {
   return aad;
 }
 
-std::string sha256(ByteView data) {
-  Sha256 hash;
-  hash.update(data);
-  return hash.finish();
-}
-
 Error bad(std::string_view why) {
   return make_error(ErrorKind::corrupt, std::string(why));
 }

@@ -19,9 +19,7 @@ std::size_t shared_bytes(std::string_view a, std::string_view b) {
 }  // namespace
 
 bool ends_page(std::string_view path) {
-  Sha256 hash;
-  hash.update(path);
-  return hash.finish()[0] == '\0';
+  return sha256(path)[0] == '\0';
 }
 
 void PageWriter::entry(const TreeEntry& entry, std::uint64_t chunks) {

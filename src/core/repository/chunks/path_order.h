@@ -23,10 +23,4 @@ inline bool path_before(std::string_view a, std::string_view b) {
   return order_of_paths(a, b) < 0;
 }
 
-// `path` is `top` or lies below it; everything lies below "".
-inline bool path_within(std::string_view path, std::string_view top) {
-  return top.empty() || path == top ||
-         (path.size() > top.size() && path.starts_with(top) && path[top.size()] == '/');
-}
-
 }  // namespace ascope::chunks

@@ -18,12 +18,6 @@ constexpr std::size_t kMaxBytes = 64U << 10U;
 constexpr std::size_t kIdDigits = 32;
 constexpr std::size_t kIdRandomBytes = 16;
 
-std::string sha256(ByteView data) {
-  Sha256 hash;
-  hash.update(data);
-  return hash.finish();
-}
-
 Error bad(std::string_view why) {
   return make_error(ErrorKind::corrupt, std::string(why));
 }

@@ -16,12 +16,6 @@ constexpr std::uint8_t kVersion = 1;
 constexpr std::uint8_t kEncrypted = 1;
 constexpr int kLevel = 3;
 
-std::string sha256(ByteView data) {
-  Sha256 hash;
-  hash.update(data);
-  return hash.finish();
-}
-
 }  // namespace
 
 Result<std::string> seal_object(const RepositoryKey& key, std::string_view magic, const std::string& raw) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/repository/chunks/path_order.h"
+#include "core/tree/folder_cache.h"
 
 namespace ascope::chunks {
 
@@ -29,10 +30,10 @@ SelectedEntries::SelectedEntries(ChunkReader& chunks, const Manifest& manifest,
   bool has_top = false;
   for (Target& one : targets_) {
     const bool same = !kept.empty() && kept.back().path == one.path;
-    if (same || (has_top && !one.below && path_within(one.path, top))) {
+    if (same || (has_top && !one.below && is_within(one.path, top))) {
       continue;
     }
-    if (one.below && !(has_top && path_within(one.path, top))) {
+    if (one.below && !(has_top && is_within(one.path, top))) {
       top = one.path;
       has_top = true;
     }
@@ -54,7 +55,7 @@ Result<bool> SelectedEntries::next(const OpContext& ctx, TreeEntry& entry) {
     while (at_ < targets_.size()) {
       const Target& target = targets_[at_];
       const bool open = has_ahead_ && (!path_before(target.path, ahead_.path) ||
-                                       (target.below && path_within(ahead_.path, target.path)));
+                                       (target.below && is_within(ahead_.path, target.path)));
       if (open) {
         break;
       }
