@@ -8,10 +8,13 @@
 #include "core/repository/chunks/markers.h"
 #include "fakes/chunk_store.h"
 #include "fakes/faulty_blobs.h"
+#include "fakes/memory_scan.h"
 
 using namespace ascope;  // NOLINT(google-build-using-namespace)
 using test::ChunkRig;
 using test::FaultyBlobs;
+using test::scan_instead;
+using test::tree_with;
 
 namespace {
 
@@ -64,40 +67,9 @@ class Gc {
   }
   BlobStore& blobs_;
   ChunkRepository& repository_;
-  ChunkRepository::Access access_;
+  chunks::Access access_;
   std::vector<chunks::PackName> doomed_;
 };
-
-class MemoryScan final : public TreeScan {
- public:
-  explicit MemoryScan(std::vector<MemoryEntry> entries) : entries_(entries), source_(std::move(entries)) {}
-  Result<bool> next(TreeEntry& entry, bool& unchanged) override {
-    unchanged = false;
-    return source_.next(entry);
-  }
-  Result<std::unique_ptr<TreeSource>> read(const std::vector<std::string>& paths) override {
-    std::vector<MemoryEntry> wanted;
-    for (const MemoryEntry& one : entries_) {
-      if (std::find(paths.begin(), paths.end(), one.entry.path) != paths.end()) {
-        wanted.push_back(one);
-      }
-    }
-    return std::unique_ptr<TreeSource>(std::make_unique<MemoryTree>(std::move(wanted)));
-  }
-
- private:
-  std::vector<MemoryEntry> entries_;
-  MemoryTree source_;
-};
-
-std::vector<MemoryEntry> tree_with(const std::vector<std::pair<std::string, std::string>>& files) {
-  MemoryTree tree;
-  tree.folder("");
-  for (const auto& [path, content] : files) {
-    tree.file(path, content);
-  }
-  return std::move(tree.entries);
-}
 
 constexpr std::size_t kSteps = 4;
 using Order = std::array<std::size_t, kSteps>;  // before which call of the save each step of the gc comes
@@ -145,11 +117,7 @@ Race race(const Order& order, bool scan, bool lifts_early) {
   MemoryTree tree(wanted);
   SaveRequest request = rig.request(tree);
   if (scan) {
-    request.workspace = nullptr;
-    request.scan = [&](SnapshotPart part) {
-      return Result<std::unique_ptr<TreeScan>>(
-          part == SnapshotPart::workspace ? std::make_unique<MemoryScan>(wanted) : nullptr);
-    };
+    scan_instead(request, wanted);
   }
   const auto saved = make_chunk_repository(between, rig.options)->save(kCtx, request);
   out.saved = saved.has_value();
@@ -319,11 +287,7 @@ TEST_CASE("chunks gc: a save that relies on a pack that was repacked takes its h
   SaveRequest request;
   MemoryTree unused;
   request = rig.request(unused);
-  request.workspace = nullptr;
-  request.scan = [&](SnapshotPart part) {
-    return Result<std::unique_ptr<TreeScan>>(
-        part == SnapshotPart::workspace ? std::make_unique<MemoryScan>(wanted) : nullptr);
-  };
+  scan_instead(request, wanted);
   const auto saved = rig.repository->save(kCtx, request);
   REQUIRE_MESSAGE(saved.has_value(), (saved ? "" : saved.error().message));
   CHECK(saved->condemned_rewrites == 1);

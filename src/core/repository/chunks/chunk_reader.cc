@@ -88,14 +88,13 @@ Result<LoadedChunks> ChunkReader::load_moved(const OpContext& ctx, const PackNam
   LoadedChunks out;
   std::vector<std::uint32_t> at;
   for (const ChunkRef& ref : refs) {
-    ASCOPE_TRY_ASSIGN(const auto place, find_moved(ctx, pack, ref.id, 0));
-    if (!place || place->second.raw != ref.raw) {
+    ASCOPE_TRY_ASSIGN(const auto place, find_moved(ctx, pack, ref.id));
+    if (!place || place->ref.raw != ref.raw) {
       return missing;
     }
-    ASCOPE_TRY_ASSIGN(LoadedChunks one,
-                      load_from(ctx, place->first, std::span(&place->second, 1), decompressor));
+    ASCOPE_TRY_ASSIGN(LoadedChunks one, load_from(ctx, place->pack, std::span(&place->ref, 1), decompressor));
     out.frames.push_back(std::move(one.frames.front()));
-    at.push_back(place->second.at);
+    at.push_back(place->ref.at);
   }
   for (std::size_t i = 0; i < refs.size(); ++i) {
     out.chunks.push_back(ByteView(out.frames[i]).substr(at[i], refs[i].raw));
@@ -103,11 +102,22 @@ Result<LoadedChunks> ChunkReader::load_moved(const OpContext& ctx, const PackNam
   return out;
 }
 
-Result<std::optional<std::pair<PackName, ChunkRef>>> ChunkReader::find_moved(const OpContext& ctx,
-                                                                             const PackName& pack,
-                                                                             const ChunkId& id,
-                                                                             unsigned depth) {
-  using Found = std::optional<std::pair<PackName, ChunkRef>>;
+Result<std::optional<MovedChunk>> ChunkReader::find_moved(const OpContext& ctx, const PackName& pack,
+                                                          const ChunkId& id) {
+  ASCOPE_TRY_ASSIGN(std::optional<MovedChunk> found, find_moved(ctx, pack, id, 0));
+  if (!found) {  // it may have moved on since we looked
+    {
+      const std::lock_guard lock(mutex_);
+      moved_.clear();
+    }
+    ASCOPE_TRY_ASSIGN(found, find_moved(ctx, pack, id, 0));
+  }
+  return found;
+}
+
+Result<std::optional<MovedChunk>> ChunkReader::find_moved(const OpContext& ctx, const PackName& pack,
+                                                          const ChunkId& id, unsigned depth) {
+  using Found = std::optional<MovedChunk>;
   std::vector<PackName> gone;
   {
     const std::lock_guard lock(mutex_);
@@ -132,7 +142,7 @@ Result<std::optional<std::pair<PackName, ChunkRef>>> ChunkReader::find_moved(con
     }
     for (const auto& [name, index] : known->second) {
       if (const std::optional<ChunkRef> ref = index.find(id)) {
-        return Found(std::pair(name, *ref));
+        return Found(MovedChunk{name, *ref});
       }
       if (index.frames().empty()) {
         gone.push_back(name);

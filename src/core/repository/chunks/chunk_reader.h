@@ -24,6 +24,12 @@ struct LoadedChunks {
   std::vector<ByteView> chunks;  // in the order in which they were asked for, into `frames`
 };
 
+// A chunk's place in a pack that took over from another.
+struct MovedChunk {
+  PackName pack;
+  ChunkRef ref;
+};
+
 // Safe to use from several threads, each with a decompressor of its own.
 class ChunkReader {
  public:
@@ -33,6 +39,8 @@ class ChunkReader {
   // that took over from it. `not_found`, or `corrupt`, with the pack's object named.
   Result<LoadedChunks> load(const OpContext& ctx, const PackName& pack, std::span<const ChunkRef> refs,
                             FrameDecompressor& decompressor);
+  // Where a chunk of a pack that is gone lies now; nullopt: nowhere.
+  Result<std::optional<MovedChunk>> find_moved(const OpContext& ctx, const PackName& pack, const ChunkId& id);
 
  private:
   Result<LoadedChunks> load_from(const OpContext& ctx, const PackName& pack, std::span<const ChunkRef> refs,
@@ -40,15 +48,21 @@ class ChunkReader {
   Result<LoadedChunks> load_moved(const OpContext& ctx, const PackName& pack, std::span<const ChunkRef> refs,
                                   FrameDecompressor& decompressor, const Error& missing);
   Result<ObjectKey> key_of(const OpContext& ctx, const PackName& pack);
-  // The chunk's place in a pack that took over; nullopt: in none.
-  Result<std::optional<std::pair<PackName, ChunkRef>>> find_moved(const OpContext& ctx, const PackName& pack,
-                                                                  const ChunkId& id, unsigned depth);
+  Result<std::optional<MovedChunk>> find_moved(const OpContext& ctx, const PackName& pack, const ChunkId& id,
+                                               unsigned depth);
 
   StoreAccess& store_;
   const RepositoryKey& key_;
   std::mutex mutex_;
   std::map<PackName, ObjectKey> keys_;
   std::map<PackName, std::vector<std::pair<PackName, PackIndex>>> moved_;  // of the last packs that were gone
+};
+
+// A store that is open: what those who look after all of it work with.
+struct Access {
+  StoreAccess* store = nullptr;
+  const RepositoryKey* key = nullptr;
+  ChunkReader* reader = nullptr;
 };
 
 // True if `next` may be read in one request with what lies from `begin` to `last`.

@@ -7,6 +7,7 @@
 #include "core/base/hash.h"
 #include "core/repository/chunks/content_source.h"
 #include "core/repository/chunks/manifest_check.h"
+#include "core/repository/chunks/manifest_list.h"
 #include "core/repository/chunks/markers.h"
 #include "core/repository/chunks/publish.h"
 #include "core/repository/chunks/repo_object.h"
@@ -58,7 +59,6 @@ class Chunks final : public ChunkRepository {
  private:
   Result<OpenStore*> open_store(const OpContext& ctx, bool create);
   Result<std::unique_ptr<Manifest>> read_manifest(const OpContext& ctx, const HistoryItem& item);
-  Result<CheckContext> check_context(const OpContext& ctx);
   Result<SaveContext> save_context(const OpContext& ctx, const SaveRequest& request);
   // The parent to compare with; nullptr: none that can be read, said in `note`.
   Result<std::unique_ptr<Manifest>> read_parent(const OpContext& ctx, const HistoryItem* parent, Json& notes);
@@ -189,11 +189,6 @@ Result<std::unique_ptr<TreeSource>> Chunks::open_paths(const OpContext& ctx, con
   return open_content(ctx, open_->reader, open_->repo.key, std::move(manifest), pages, paths);
 }
 
-Result<CheckContext> Chunks::check_context(const OpContext& ctx) {
-  ASCOPE_TRY_ASSIGN(OpenStore * open, open_store(ctx, false));
-  return CheckContext{&store_, &open->repo.key, &open->reader};
-}
-
 Result<std::vector<SnapshotProblem>> Chunks::problems(const OpContext& ctx, const HistoryItem& item,
                                                       bool read_data) {
   Result<std::unique_ptr<Manifest>> manifest = read_manifest(ctx, item);
@@ -201,8 +196,8 @@ Result<std::vector<SnapshotProblem>> Chunks::problems(const OpContext& ctx, cons
     ASCOPE_TRY_ASSIGN(SnapshotProblem problem, problem_of(item.object, std::move(manifest).error()));
     return std::vector<SnapshotProblem>{std::move(problem)};
   }
-  ASCOPE_TRY_ASSIGN(const CheckContext context, check_context(ctx));
-  return check_manifest(ctx, context, **manifest, read_data);
+  ASCOPE_TRY_ASSIGN(const Access open, access(ctx));
+  return check_manifest(ctx, open, **manifest, read_data);
 }
 
 Result<SnapshotHealth> Chunks::check(const OpContext& ctx, const HistoryItem& item, bool read_data) {
@@ -216,21 +211,22 @@ Result<SnapshotHealth> Chunks::check(const OpContext& ctx, const HistoryItem& it
 
 Result<std::optional<SnapshotProblem>> Chunks::check_pack(const OpContext& ctx, const PackName& pack,
                                                           bool read_data) {
-  ASCOPE_TRY_ASSIGN(const CheckContext context, check_context(ctx));
-  return chunks::check_pack(ctx, context, pack, read_data);
+  ASCOPE_TRY_ASSIGN(const Access open, access(ctx));
+  return chunks::check_pack(ctx, open, pack, read_data);
 }
 
 Result<std::vector<BlobInfo>> Chunks::list(const OpContext& ctx) {
-  ASCOPE_TRY_ASSIGN(std::vector<BlobInfo> all, store_.list(ctx, "snapshots/"));
-  std::erase_if(all, [](const BlobInfo& one) { return !parse_manifest_key(one.key); });
-  return all;
+  ASCOPE_TRY_ASSIGN(std::vector<StoredManifest> all, list_manifests(ctx, store_));
+  std::vector<BlobInfo> out;
+  for (StoredManifest& one : all) {
+    out.push_back(std::move(one.info));
+  }
+  return out;
 }
 
 Result<ManifestRoot> Chunks::read_root(const OpContext& ctx, const std::string& object) {
-  ASCOPE_TRY_ASSIGN(const OpenStore* open, open_store(ctx, false));
-  ASCOPE_TRY_ASSIGN(const std::string bytes, store_.read(ctx, object, kMaxSealedBytes));
-  Result<ManifestRoot> root = decode_root(open->repo.key, bytes);
-  return root ? std::move(root) : in_object(object, std::move(root).error());
+  ASCOPE_TRY_ASSIGN(const Access open, access(ctx));
+  return chunks::read_root(ctx, open, object);
 }
 
 Result<HistoryItem> Chunks::describe(const OpContext& ctx, const std::string& object) {
@@ -244,7 +240,7 @@ Result<HistoryItem> Chunks::describe(const OpContext& ctx, const std::string& ob
   return item_of(*root, object, info, bytes);
 }
 
-Result<ChunkRepository::Access> Chunks::access(const OpContext& ctx) {
+Result<Access> Chunks::access(const OpContext& ctx) {
   ASCOPE_TRY_ASSIGN(OpenStore * open, open_store(ctx, false));
   return Access{&store_, &open->repo.key, &open->reader};
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/secret.h"
+#include "core/repository/chunks/chunk_reader.h"
 #include "core/repository/chunks/chunker.h"
 #include "core/repository/chunks/entry_reader.h"
 #include "core/repository/chunks/frame_pipeline.h"
@@ -58,14 +59,8 @@ class ChunkRepository : public Repository {
   virtual Result<chunks::ManifestRoot> read_root(const OpContext& ctx, const std::string& object) = 0;
   // An item for a manifest that no history names.
   virtual Result<HistoryItem> describe(const OpContext& ctx, const std::string& object) = 0;
-  // The store's key and chunk reader, for those who collect and repack. `not_found` where nothing was saved
-  // yet.
-  struct Access {
-    chunks::StoreAccess* store = nullptr;
-    const chunks::RepositoryKey* key = nullptr;
-    chunks::ChunkReader* reader = nullptr;
-  };
-  virtual Result<Access> access(const OpContext& ctx) = 0;
+  // The store, for those who collect, repack, repair and count. `not_found` where nothing was saved yet.
+  virtual Result<chunks::Access> access(const OpContext& ctx) = 0;
 };
 
 std::unique_ptr<ChunkRepository> make_chunk_repository(BlobStore& blobs, ChunkOptions options);

@@ -11,8 +11,8 @@ constexpr std::size_t kMostProblems = 1000;
 
 class Checker {
  public:
-  Checker(const OpContext& ctx, const CheckContext& context, const Manifest& manifest)
-      : ctx_(ctx), context_(context), manifest_(manifest), directory_(*context.store, *context.key) {}
+  Checker(const OpContext& ctx, const Access& access, const Manifest& manifest)
+      : ctx_(ctx), access_(access), manifest_(manifest), directory_(*access.store, *access.key) {}
 
   Result<std::vector<SnapshotProblem>> run(bool read_data);
 
@@ -27,7 +27,7 @@ class Checker {
   [[nodiscard]] bool is_bad(std::uint32_t pack) const { return bad_packs_.contains(pack); }
 
   const OpContext& ctx_;
-  const CheckContext& context_;
+  const Access& access_;
   const Manifest& manifest_;
   PackDirectory directory_;
   FrameDecompressor decompressor_;
@@ -62,7 +62,7 @@ Result<void> Checker::check_packs() {
       bad_packs_.insert(number);
       ASCOPE_TRY(add(object, std::move(pack).error()));
     } else if (*pack == nullptr) {
-      ASCOPE_TRY_ASSIGN(const std::vector<PackName> heirs, read_moved(ctx_, *context_.store, use.name));
+      ASCOPE_TRY_ASSIGN(const std::vector<PackName> heirs, read_moved(ctx_, *access_.store, use.name));
       (heirs.empty() ? bad_packs_ : moved_packs_).insert(number);
       if (heirs.empty()) {
         add(SnapshotProblem{object, true, "the store has no object '" + object + "'"});
@@ -81,7 +81,7 @@ Result<void> Checker::check_ref(const ChunkRef& ref) {
     return ok();
   }
   if (moved_packs_.contains(ref.pack)) {
-    Result<LoadedChunks> loaded = context_.reader->load(ctx_, name, std::span(&ref, 1), decompressor_);
+    Result<LoadedChunks> loaded = access_.reader->load(ctx_, name, std::span(&ref, 1), decompressor_);
     return loaded ? ok() : add(pack_key(name), std::move(loaded).error());
   }
   ASCOPE_TRY_ASSIGN(const PackInfo* pack, directory_.pack(ctx_, name));
@@ -96,7 +96,7 @@ Result<void> Checker::check_pages(const std::vector<PageRef>& pages) {
   for (const PageRef& page : pages) {
     ASCOPE_TRY(check_ref(page.chunk));
   }
-  EntryReader entries(*context_.reader, manifest_, pages);
+  EntryReader entries(*access_.reader, manifest_, pages);
   TreeEntry entry;
   std::vector<ChunkRef> refs;
   while (true) {
@@ -128,13 +128,13 @@ Result<void> Checker::load(std::vector<ChunkRef>& group) {
     return ok();
   }
   const PackName& name = manifest_.root.packs[group.front().pack].name;
-  Result<LoadedChunks> loaded = context_.reader->load(ctx_, name, group, decompressor_);
+  Result<LoadedChunks> loaded = access_.reader->load(ctx_, name, group, decompressor_);
   group.clear();
   return loaded ? ok() : add(pack_key(name), std::move(loaded).error());
 }
 
 Result<void> Checker::check_data(const std::vector<PageRef>& pages) {
-  EntryReader entries(*context_.reader, manifest_, pages);
+  EntryReader entries(*access_.reader, manifest_, pages);
   TreeEntry entry;
   std::vector<ChunkRef> refs;
   std::vector<ChunkRef> group;
@@ -198,12 +198,12 @@ Result<SnapshotProblem> problem_of(const std::string& object, Error error) {
                          missing, std::move(error.message)};
 }
 
-Result<std::vector<SnapshotProblem>> check_manifest(const OpContext& ctx, const CheckContext& context,
+Result<std::vector<SnapshotProblem>> check_manifest(const OpContext& ctx, const Access& access,
                                                     const Manifest& manifest, bool read_data) {
-  return Checker(ctx, context, manifest).run(read_data);
+  return Checker(ctx, access, manifest).run(read_data);
 }
 
-Result<std::optional<SnapshotProblem>> check_pack(const OpContext& ctx, const CheckContext& context,
+Result<std::optional<SnapshotProblem>> check_pack(const OpContext& ctx, const Access& access,
                                                   const PackName& pack, bool read_data) {
   using Outcome = std::optional<SnapshotProblem>;
   const std::string object = pack_key(pack);
@@ -211,7 +211,7 @@ Result<std::optional<SnapshotProblem>> check_pack(const OpContext& ctx, const Ch
     ASCOPE_TRY_ASSIGN(SnapshotProblem problem, problem_of(object, std::move(error)));
     return Outcome(std::move(problem));
   };
-  Result<PackInfo> info = read_pack(ctx, *context.store, *context.key, pack);
+  Result<PackInfo> info = read_pack(ctx, *access.store, *access.key, pack);
   if (!info) {
     return outcome(std::move(info).error());
   }
@@ -222,7 +222,7 @@ Result<std::optional<SnapshotProblem>> check_pack(const OpContext& ctx, const Ch
     ASCOPE_TRY(ctx.check("checking a pack"));
     group.push_back({chunks[i].id, 0, info->index.frames()[chunks[i].frame], chunks[i].at, chunks[i].raw});
     if (i + 1 == chunks.size() || chunks[i + 1].frame != chunks[i].frame) {
-      Result<LoadedChunks> loaded = context.reader->load(ctx, pack, group, decompressor);
+      Result<LoadedChunks> loaded = access.reader->load(ctx, pack, group, decompressor);
       if (!loaded) {
         return outcome(std::move(loaded).error());
       }

@@ -12,16 +12,10 @@
 
 namespace ascope::chunks {
 
-struct CheckContext {
-  StoreAccess* store = nullptr;
-  const RepositoryKey* key = nullptr;
-  ChunkReader* reader = nullptr;
-};
-
 // All that is wrong with a manifest whose root was read. At most 1000 problems.
-Result<std::vector<SnapshotProblem>> check_manifest(const OpContext& ctx, const CheckContext& context,
+Result<std::vector<SnapshotProblem>> check_manifest(const OpContext& ctx, const Access& access,
                                                     const Manifest& manifest, bool read_data);
-Result<std::optional<SnapshotProblem>> check_pack(const OpContext& ctx, const CheckContext& context,
+Result<std::optional<SnapshotProblem>> check_pack(const OpContext& ctx, const Access& access,
                                                   const PackName& pack, bool read_data);
 
 // What an error says of an object; an error that says nothing of objects stays one.

@@ -33,6 +33,8 @@ inline constexpr std::size_t kPackTrailerBytes = 48;
 inline constexpr std::uint64_t kMaxPackBytes = std::uint64_t{1} << 30U;  // of what we read
 inline constexpr std::size_t kMaxIndexBytes = 64U << 20U;
 
+inline constexpr std::string_view kPacksFolder = "packs/";
+
 // A chunk in a frame, in the order in which they lie.
 struct ChunkPart {
   ChunkId id;

@@ -17,21 +17,11 @@ constexpr std::size_t kHintBytes = 4U << 20U;
 
 Result<BlobInfo> put_manifest(const OpContext& ctx, StoreAccess& store, const std::string& object,
                               const std::string& bytes) {
-  ViewSource source(bytes);
-  Result<std::optional<BlobInfo>> put = store.put(ctx, object, source);
-  if (put && *put) {
-    return **std::move(put);
+  ASCOPE_TRY_ASSIGN(std::optional<BlobInfo> put, store.put_bytes(ctx, object, bytes));
+  if (!put) {
+    return make_error(ErrorKind::conflict, "object '" + object + "' exists already");
   }
-  const bool unknown =
-      put || put.error().kind == ErrorKind::store_unavailable || put.error().kind == ErrorKind::timeout;
-  if (unknown) {  // a reply may have been lost
-    Result<std::string> there = store.read(ctx, object, bytes.size());
-    if (there && *there == bytes) {
-      return store.stat_existing(ctx, object);
-    }
-  }
-  return put ? make_error(ErrorKind::conflict, "object '" + object + "' exists already")
-             : std::move(put).error();
+  return *std::move(put);
 }
 
 // Which of `packs` cannot be relied on. Condemned lists first, presence second: the other way round a gc may

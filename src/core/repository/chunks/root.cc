@@ -183,11 +183,14 @@ Result<ManifestRoot> parse_root(std::string_view text) {
   return out;
 }
 
-std::string manifest_folder(const RepositoryKey& key, std::string_view realm, std::string_view slot) {
+std::string realm_folder(const RepositoryKey& key, std::string_view realm) {
   const std::string where =
       key.encrypts() ? key.object_name("realm", realm).substr(0, 32) : std::string(realm);
-  return "snapshots/" + (where.empty() ? "none" : where) + "/" + key.object_name("slot", slot).substr(0, 32) +
-         "/";
+  return std::string(kManifestsFolder) + (where.empty() ? "none" : where) + "/";
+}
+
+std::string manifest_folder(const RepositoryKey& key, std::string_view realm, std::string_view slot) {
+  return realm_folder(key, realm) + key.object_name("slot", slot).substr(0, 32) + "/";
 }
 
 std::string manifest_key(const std::string& folder, std::uint64_t rev, std::uint64_t fence,
@@ -198,7 +201,7 @@ std::string manifest_key(const std::string& folder, std::uint64_t rev, std::uint
 
 std::optional<ManifestName> parse_manifest_key(std::string_view key) {
   const std::size_t slash = key.rfind('/');
-  if (!key.starts_with("snapshots/") || slash == std::string_view::npos) {
+  if (!key.starts_with(kManifestsFolder) || slash == std::string_view::npos) {
     return std::nullopt;
   }
   ManifestName out;

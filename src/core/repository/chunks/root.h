@@ -66,6 +66,8 @@ Result<ManifestRoot> parse_root(std::string_view json);
 
 // "snapshots/<realm>/<slot>/…": realm and slot as they stand in names (key.h), rev and fence as 16 hex
 // digits.
+inline constexpr std::string_view kManifestsFolder = "snapshots/";
+std::string realm_folder(const RepositoryKey& key, std::string_view realm);
 std::string manifest_folder(const RepositoryKey& key, std::string_view realm, std::string_view slot);
 std::string manifest_key(const std::string& folder, std::uint64_t rev, std::uint64_t fence,
                          std::string_view id, unsigned rewrite);

@@ -71,6 +71,24 @@ Result<std::optional<BlobInfo>> StoreAccess::put(const OpContext& ctx, const std
   return done ? std::move(done) : std::move(done).error().within("saving object '" + key + "'");
 }
 
+Result<std::optional<BlobInfo>> StoreAccess::put_bytes(const OpContext& ctx, const std::string& key,
+                                                       ByteView bytes) {
+  ViewSource source(bytes);
+  Result<std::optional<BlobInfo>> put_now = put(ctx, key, source);
+  if (put_now && *put_now) {
+    return put_now;
+  }
+  const bool unknown = put_now || put_now.error().kind == ErrorKind::store_unavailable ||
+                       put_now.error().kind == ErrorKind::timeout;
+  if (unknown) {
+    const Result<std::string> there = read(ctx, key, bytes.size());
+    if (there && *there == bytes) {
+      return stat(ctx, key);
+    }
+  }
+  return put_now;
+}
+
 Result<std::vector<BlobInfo>> StoreAccess::list(const OpContext& ctx, const std::string& prefix) {
   const auto lock = turn();
   return blobs_.list(ctx, prefix);

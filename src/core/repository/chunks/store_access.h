@@ -25,6 +25,9 @@ class StoreAccess {
   // `not_found` where stat() has nothing.
   Result<BlobInfo> stat_existing(const OpContext& ctx, const std::string& key);
   Result<std::optional<BlobInfo>> put(const OpContext& ctx, const std::string& key, ByteSource& data);
+  // As put() of bytes in memory. Where the reply is lost, or something is there already, the store is asked:
+  // what it holds then are these very bytes, or nullopt.
+  Result<std::optional<BlobInfo>> put_bytes(const OpContext& ctx, const std::string& key, ByteView bytes);
   Result<std::vector<BlobInfo>> list(const OpContext& ctx, const std::string& prefix);
   Result<void> remove(const OpContext& ctx, const std::string& key);
 
