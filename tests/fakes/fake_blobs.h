@@ -18,7 +18,10 @@ class FakeBlobStore final : public BlobStore {
   struct Object {
     std::string bytes;
     std::uint64_t version = 0;
+    std::chrono::system_clock::time_point modified{};
   };
+  // The store's clock, which goes on a little with every put.
+  std::chrono::system_clock::time_point now{};
   std::map<std::string, Object, std::less<>> objects;
 
   Result<std::optional<BlobInfo>> put(const OpContext& ctx, std::string_view key, ByteSource& data) override {
@@ -27,7 +30,8 @@ class FakeBlobStore final : public BlobStore {
       return std::optional<BlobInfo>{};
     }
     ASCOPE_TRY_ASSIGN(std::string bytes, read_all(data, std::size_t{1} << 30U));
-    objects.emplace(key, Object{std::move(bytes), ++last_version_});
+    now += std::chrono::milliseconds(1);
+    objects.emplace(key, Object{std::move(bytes), ++last_version_, now});
     return std::optional(info(*objects.find(key)));
   }
 
@@ -81,7 +85,8 @@ class FakeBlobStore final : public BlobStore {
   };
 
   static BlobInfo info(const std::pair<const std::string, Object>& entry) {
-    return {entry.first, entry.second.bytes.size(), std::to_string(entry.second.version), {}};
+    return {entry.first, entry.second.bytes.size(), std::to_string(entry.second.version),
+            entry.second.modified};
   }
 
   static bool is_plain(std::string_view key) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/repository/chunks/markers.h"
 
+#include "core/base/random.h"
+#include "core/repository/chunks/fields.h"
 #include "core/repository/chunks/sealed.h"
 
 namespace ascope::chunks {
@@ -29,6 +31,23 @@ Result<std::vector<Name>> split(const std::string& bytes) {
   return out;
 }
 
+// A sealed object decoded; nullopt: it is not there.
+template <typename Decode>
+auto read_marker(const OpContext& ctx, StoreAccess& store, const std::string& object, Decode decode)
+    -> Result<std::optional<typename decltype(decode(std::string()))::value_type>> {
+  using Value = typename decltype(decode(std::string()))::value_type;
+  Result<std::string> bytes = store.read(ctx, object, kMaxSealedBytes);
+  if (!bytes) {
+    return bytes.error().kind == ErrorKind::not_found ? Result<std::optional<Value>>(std::nullopt)
+                                                      : std::move(bytes).error();
+  }
+  Result<Value> value = decode(*bytes);
+  if (!value) {
+    return in_object(object, std::move(value).error());
+  }
+  return std::optional<Value>(std::move(*value));
+}
+
 }  // namespace
 
 Result<std::string> encode_condemned(const RepositoryKey& key, const std::vector<PackName>& packs) {
@@ -40,23 +59,22 @@ Result<std::vector<PackName>> decode_condemned(const RepositoryKey& key, const s
   return split<PackName>(raw);
 }
 
+Result<std::optional<std::vector<PackName>>> read_condemned_list(const OpContext& ctx, StoreAccess& store,
+                                                                 const RepositoryKey& key,
+                                                                 const std::string& object) {
+  return read_marker(ctx, store, object,
+                     [&](const std::string& bytes) { return decode_condemned(key, bytes); });
+}
+
 Result<std::set<PackName>> read_condemned(const OpContext& ctx, StoreAccess& store,
                                           const RepositoryKey& key) {
   std::set<PackName> out;
   ASCOPE_TRY_ASSIGN(const std::vector<BlobInfo> lists, store.list(ctx, std::string(kCondemnedFolder)));
   for (const BlobInfo& list : lists) {
-    Result<std::string> raw = read_sealed(ctx, store, key, kCondemnedMagic, list.key);
-    if (!raw && raw.error().kind == ErrorKind::not_found) {
-      continue;
+    ASCOPE_TRY_ASSIGN(const auto packs, read_condemned_list(ctx, store, key, list.key));
+    if (packs) {
+      out.insert(packs->begin(), packs->end());
     }
-    if (!raw) {
-      return std::move(raw).error();
-    }
-    Result<std::vector<PackName>> packs = split<PackName>(*raw);
-    if (!packs) {
-      return in_object(list.key, std::move(packs).error());
-    }
-    out.insert(packs->begin(), packs->end());
   }
   return out;
 }
@@ -86,6 +104,62 @@ Result<std::vector<PackName>> read_moved(const OpContext& ctx, StoreAccess& stor
     out.push_back(*name);
   }
   return out;
+}
+
+Result<std::vector<Forwarder>> list_forwarders(const OpContext& ctx, StoreAccess& store) {
+  ASCOPE_TRY_ASSIGN(std::vector<BlobInfo> found, store.list(ctx, std::string(kMovedFolder)));
+  std::vector<Forwarder> out;
+  for (BlobInfo& one : found) {
+    const std::string_view names = std::string_view(one.key).substr(kMovedFolder.size());
+    const std::size_t slash = names.find('/');
+    const Result<PackName> from = pack_name_from_hex(names.substr(0, slash));
+    if (slash == std::string_view::npos || !from) {
+      continue;
+    }
+    if (const Result<PackName> to = pack_name_from_hex(names.substr(slash + 1))) {
+      out.push_back({*from, *to, std::move(one)});
+    }
+  }
+  return out;
+}
+
+Result<Pin> decode_pin(const RepositoryKey& key, const std::string& object) {
+  ASCOPE_TRY_ASSIGN(const std::string raw, unseal_object(key, kPinMagic, object));
+  FieldReader fields(raw);
+  Pin out;
+  out.manifest = fields.text(raw.size());
+  const std::string names(fields.bytes_of(fields.left()));
+  if (!fields.good()) {
+    return make_error(ErrorKind::corrupt, "is cut");
+  }
+  ASCOPE_TRY_ASSIGN(out.packs, split<PackName>(names));
+  return out;
+}
+
+Result<std::string> put_pin(const OpContext& ctx, StoreAccess& store, const RepositoryKey& key,
+                            const std::string& manifest, const std::vector<PackUse>& packs) {
+  std::string raw;
+  put_text(raw, manifest);
+  for (const PackUse& use : packs) {
+    raw += use.name.view();
+  }
+  ASCOPE_TRY_ASSIGN(const std::string bytes, seal_object(key, kPinMagic, raw));
+  std::string object = std::string(kPinsFolder) + random_hex(kNameBytes);
+  ASCOPE_TRY_ASSIGN(const std::optional<BlobInfo> put, store.put_bytes(ctx, object, bytes));
+  // Only now: a gc that did not see the manifest any more has yet to look for pins.
+  Result<BlobInfo> there =
+      put ? store.stat_existing(ctx, manifest)
+          : Result<BlobInfo>(make_error(ErrorKind::conflict, "object '" + object + "' exists already"));
+  if (!there) {
+    static_cast<void>(store.remove(ctx, object).has_value());  // else it ends by itself
+    return std::move(there).error();
+  }
+  return object;
+}
+
+Result<std::optional<Pin>> read_pin(const OpContext& ctx, StoreAccess& store, const RepositoryKey& key,
+                                    const std::string& object) {
+  return read_marker(ctx, store, object, [&](const std::string& bytes) { return decode_pin(key, bytes); });
 }
 
 }  // namespace ascope::chunks

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small objects that are read as a whole: manifest roots ("ASMF"), hints ("ASIX"), forwarders ("ASMV"),
-// condemned lists ("ASCD"). Little endian:
+// condemned lists ("ASCD"), pins ("ASPN"). Little endian:
 //
 //   magic[4] · u8 version (1) · u8 flags (1 = encrypted) · u16 0 · u32 raw bytes · salt[32] · body · SHA-256
 //   of all before
@@ -24,6 +24,7 @@ inline constexpr std::string_view kRootMagic = "ASMF";
 inline constexpr std::string_view kHintsMagic = "ASIX";
 inline constexpr std::string_view kMovedMagic = "ASMV";
 inline constexpr std::string_view kCondemnedMagic = "ASCD";
+inline constexpr std::string_view kPinMagic = "ASPN";
 
 Result<std::string> seal_object(const RepositoryKey& key, std::string_view magic, const std::string& raw);
 // `corrupt` without a name.
