@@ -212,8 +212,7 @@ class Place:
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
                     parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
-                # Where a test has something mounted in its place, all processes of this mount namespace show it.
-                inside = _mount_namespace(name) != here and needle in _proc_file(name, "mountinfo")
+                inside = _mount_namespace(name) != here and self._is_mounted_in(name)
                 if inside or needle in _proc_file(name, "cmdline"):
                     mine.add(int(name))
             except OSError:
@@ -224,6 +223,12 @@ class Place:
             mine |= more
             grown = bool(more)
         return mine
+
+    def _is_mounted_in(self, pid):
+        """A folder of this place is what the process sees somewhere. That something is mounted at the place means
+        nothing: each sandbox made meanwhile, of another place too, has a copy of such a mount."""
+        name = os.path.basename(self.root).encode()
+        return any(name in line.split()[3].split(b"/") for line in _proc_file(pid, "mountinfo").splitlines())
 
     def close(self):
         for child in self._children:
