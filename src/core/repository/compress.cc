@@ -1,154 +1,247 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/repository/compress.h"
 
-#include <cerrno>
-#include <optional>
+#include <array>
+#include <zlib.h>
 
-#include "core/repository/archive_lib.h"
+#include <zstd.h>
 
 namespace ascope {
 
 namespace {
 
 constexpr std::size_t kBufferBytes = 256U << 10U;
+constexpr int kGzipWindow = 15 + 16;  // the widest, in gzip's own frame (zlib.h, deflateInit2)
+constexpr int kGzipMemory = 8;        // zlib's default
 
-class Compressor final : public FinishedSink {
+Error damaged(std::string_view why) {
+  return make_error(ErrorKind::corrupt, "the compressed archive is damaged: " + std::string(why));
+}
+
+Error cut() {
+  return damaged("it is cut");
+}
+
+unsigned char* bytes_of(char* data) {
+  return reinterpret_cast<unsigned char*>(data);
+}
+
+// ---- gzip ----
+
+class GzipWriter final : public FinishedSink {
  public:
-  Compressor(const ArchiveLib& lib, ByteSink& sink) : lib_(lib), sink_(sink), archive_(lib.write_new()) {}
-  ~Compressor() override { lib_.write_free(archive_); }
+  explicit GzipWriter(ByteSink& sink) : sink_(sink), buffer_(kBufferBytes, '\0') {}
+  ~GzipWriter() override { deflateEnd(&stream_); }
 
-  Result<void> open(TarCompression compression) {
-    const bool gzip = compression == TarCompression::gzip;
-    int outcome = gzip ? lib_.write_add_filter_gzip(archive_) : lib_.write_add_filter_zstd(archive_);
-    if (outcome == ARCHIVE_OK && gzip) {
-      outcome = lib_.write_set_filter_option(archive_, "gzip", "timestamp", nullptr);  // else the time of day
-    }
-    if (outcome != ARCHIVE_OK) {
-      return failed("compressing");
-    }
-    lib_.write_set_format_raw(archive_);
-    lib_.write_set_bytes_in_last_block(archive_, 1);
-    if (lib_.write_open(archive_, this, nullptr, &Compressor::pass_on, nullptr) != ARCHIVE_OK) {
-      return failed("compressing");
-    }
-    archive_entry* entry = lib_.entry_new();
-    lib_.entry_set_filetype(entry, AE_IFREG);
-    outcome = lib_.write_header(archive_, entry);
-    lib_.entry_free(entry);
-    return outcome == ARCHIVE_OK ? ok() : Result<void>(failed("compressing"));
+  Result<void> open() {
+    // Without a header of ours the time in it is 0: equal content gives equal bytes.
+    const int outcome = deflateInit2(&stream_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, kGzipMemory,
+                                     Z_DEFAULT_STRATEGY);
+    return outcome == Z_OK ? ok() : Result<void>(make_error(ErrorKind::io, "compressing: out of memory"));
   }
   Result<void> write(ByteView data) override {
     while (!data.empty()) {
-      const la_ssize_t count = lib_.write_data(archive_, data.data(), data.size());
-      if (count <= 0) {
-        return failed("compressing");
+      const ByteView part = data.substr(0, kBufferBytes);
+      stream_.next_in = bytes_of(const_cast<char*>(part.data()));  // zlib only reads it
+      stream_.avail_in = static_cast<unsigned>(part.size());
+      while (stream_.avail_in > 0) {
+        ASCOPE_TRY(step(Z_NO_FLUSH));
       }
-      data.remove_prefix(static_cast<std::size_t>(count));
+      data.remove_prefix(part.size());
     }
     return ok();
   }
   Result<void> finish() override {
-    return lib_.write_close(archive_) == ARCHIVE_OK ? ok() : Result<void>(failed("compressing"));
+    while (!ended_) {
+      ASCOPE_TRY(step(Z_FINISH));
+    }
+    return ok();
   }
 
  private:
-  static la_ssize_t pass_on(archive* /*unused*/, void* self, const void* data, std::size_t size) {
-    auto* own = static_cast<Compressor*>(self);
-    Result<void> done = own->sink_.write(ByteView(static_cast<const char*>(data), size));
-    if (!done) {
-      own->error_ = std::move(done).error();
-      return -1;
-    }
-    return static_cast<la_ssize_t>(size);
-  }
-  Error failed(std::string_view what) {
-    if (error_) {
-      return *error_;
-    }
-    const char* why = lib_.error_string(archive_);
-    return make_error(ErrorKind::io, std::string(what) + ": " + (why == nullptr ? "unknown reason" : why));
+  Result<void> step(int flush) {
+    stream_.next_out = bytes_of(buffer_.data());
+    stream_.avail_out = static_cast<unsigned>(buffer_.size());
+    ended_ = deflate(&stream_, flush) == Z_STREAM_END;
+    return sink_.write(ByteView(buffer_).substr(0, buffer_.size() - stream_.avail_out));
   }
 
-  const ArchiveLib& lib_;
   ByteSink& sink_;
-  archive* archive_;
-  std::optional<Error> error_;
+  z_stream stream_{};
+  std::string buffer_;
+  bool ended_ = false;
 };
 
-class Decompressor final : public ByteSource {
+// One member or several behind one another; zeros may follow the last, as tar pads its blocks.
+class GzipReader final : public ByteSource {
  public:
-  Decompressor(const ArchiveLib& lib, ByteSource& bytes)
-      : lib_(lib), bytes_(bytes), archive_(lib.read_new()), buffer_(kBufferBytes, '\0') {}
-  ~Decompressor() override { lib_.read_free(archive_); }
+  explicit GzipReader(ByteSource& bytes) : bytes_(bytes), buffer_(kBufferBytes, '\0') {}
+  ~GzipReader() override { inflateEnd(&stream_); }
 
   Result<void> open() {
-    lib_.read_support_filter_gzip(archive_);
-    lib_.read_support_filter_zstd(archive_);
-    lib_.read_support_format_raw(archive_);
-    lib_.read_support_format_empty(archive_);
-    archive_entry* entry = nullptr;
-    if (lib_.read_open(archive_, this, nullptr, &Decompressor::fetch, nullptr) != ARCHIVE_OK) {
-      return failed();
-    }
-    const int outcome = lib_.read_next_header(archive_, &entry);
-    at_end_ = outcome == ARCHIVE_EOF;
-    return outcome == ARCHIVE_OK || at_end_ ? ok() : Result<void>(failed());
+    return inflateInit2(&stream_, kGzipWindow) == Z_OK
+               ? ok()
+               : Result<void>(make_error(ErrorKind::io, "decompressing: out of memory"));
   }
   Result<std::size_t> read(std::span<char> buffer) override {
-    if (at_end_) {
-      return std::size_t{0};
+    stream_.next_out = bytes_of(buffer.data());
+    stream_.avail_out = static_cast<unsigned>(std::min(buffer.size(), kBufferBytes));
+    const unsigned room = stream_.avail_out;
+    while (!done_ && stream_.avail_out == room) {
+      ASCOPE_TRY(step());
     }
-    const la_ssize_t count = lib_.read_data(archive_, buffer.data(), buffer.size());
-    if (count < 0) {
-      return failed();
-    }
-    at_end_ = count == 0;
-    return static_cast<std::size_t>(count);
+    return static_cast<std::size_t>(room - stream_.avail_out);
   }
 
  private:
-  static la_ssize_t fetch(archive* handle, void* self, const void** data) {
-    auto* own = static_cast<Decompressor*>(self);
-    Result<std::size_t> got = own->bytes_.read(own->buffer_);
-    if (!got) {
-      own->error_ = std::move(got).error();
-      own->lib_.set_error(handle, EIO, "%s", "the source failed");
-      return -1;
+  Result<void> step() {
+    if (stream_.avail_in == 0) {
+      ASCOPE_TRY_ASSIGN(const std::size_t got, bytes_.read(buffer_));
+      stream_.next_in = bytes_of(buffer_.data());
+      stream_.avail_in = static_cast<unsigned>(got);
+      if (got == 0) {
+        done_ = true;
+        return between_ ? ok() : Result<void>(cut());
+      }
     }
-    *data = own->buffer_.data();
-    return static_cast<la_ssize_t>(*got);
+    if (between_) {
+      return next_member();
+    }
+    const int outcome = inflate(&stream_, Z_NO_FLUSH);
+    if (outcome == Z_STREAM_END) {
+      between_ = true;
+      return ok();
+    }
+    // Z_BUF_ERROR: nothing could be done without more of either side; the loop brings more.
+    if (outcome != Z_OK && outcome != Z_BUF_ERROR) {
+      return damaged(stream_.msg != nullptr ? stream_.msg : "it is no gzip stream");
+    }
+    return ok();
   }
-  Error failed() {
-    if (error_) {
-      return *error_;
+  Result<void> next_member() {
+    if (*stream_.next_in != 0 && !padded_) {
+      inflateReset(&stream_);  // its own magic is checked by the next step
+      between_ = false;
+      return ok();
     }
-    const char* why = lib_.error_string(archive_);
-    return make_error(ErrorKind::corrupt, std::string("the compressed archive is damaged: ") +
-                                              (why == nullptr ? "unknown reason" : why));
+    for (; stream_.avail_in > 0; --stream_.avail_in, ++stream_.next_in) {
+      if (*stream_.next_in != 0) {
+        return damaged("something stands behind its end");
+      }
+    }
+    padded_ = true;
+    return ok();
   }
 
-  const ArchiveLib& lib_;
   ByteSource& bytes_;
-  archive* archive_;
+  z_stream stream_{};
   std::string buffer_;
-  std::optional<Error> error_;
-  bool at_end_ = false;
+  bool between_ = false;  // behind a whole member
+  bool padded_ = false;   // behind zeros that follow the last
+  bool done_ = false;
 };
+
+// ---- zstd ----
+
+class ZstdWriter final : public FinishedSink {
+ public:
+  explicit ZstdWriter(ByteSink& sink)
+      : sink_(sink), stream_(ZSTD_createCCtx()), buffer_(kBufferBytes, '\0') {}
+  ~ZstdWriter() override { ZSTD_freeCCtx(stream_); }
+
+  Result<void> open() {
+    if (stream_ == nullptr || ZSTD_isError(ZSTD_CCtx_setParameter(stream_, ZSTD_c_checksumFlag, 1)) != 0) {
+      return make_error(ErrorKind::io, "compressing: out of memory");
+    }
+    return ok();
+  }
+  Result<void> write(ByteView data) override {
+    ZSTD_inBuffer in{data.data(), data.size(), 0};
+    while (in.pos < in.size) {
+      ASCOPE_TRY(step(in, ZSTD_e_continue));
+    }
+    return ok();
+  }
+  Result<void> finish() override {
+    ZSTD_inBuffer in{nullptr, 0, 0};
+    do {
+      ASCOPE_TRY(step(in, ZSTD_e_end));
+    } while (left_ != 0);
+    return ok();
+  }
+
+ private:
+  Result<void> step(ZSTD_inBuffer& in, ZSTD_EndDirective directive) {
+    ZSTD_outBuffer out{buffer_.data(), buffer_.size(), 0};
+    left_ = ZSTD_compressStream2(stream_, &out, &in, directive);
+    if (ZSTD_isError(left_) != 0) {
+      return make_error(ErrorKind::io, std::string("compressing: ") + ZSTD_getErrorName(left_));
+    }
+    return sink_.write(ByteView(buffer_).substr(0, out.pos));
+  }
+
+  ByteSink& sink_;
+  ZSTD_CCtx* stream_;
+  std::string buffer_;
+  std::size_t left_ = 0;
+};
+
+// One frame or several behind one another.
+class ZstdReader final : public ByteSource {
+ public:
+  explicit ZstdReader(ByteSource& bytes)
+      : bytes_(bytes), stream_(ZSTD_createDCtx()), buffer_(kBufferBytes, '\0') {}
+  ~ZstdReader() override { ZSTD_freeDCtx(stream_); }
+
+  Result<void> open() {
+    return stream_ != nullptr ? ok()
+                              : Result<void>(make_error(ErrorKind::io, "decompressing: out of memory"));
+  }
+  Result<std::size_t> read(std::span<char> buffer) override {
+    ZSTD_outBuffer out{buffer.data(), buffer.size(), 0};
+    while (out.pos == 0 && out.size > 0) {
+      if (in_.pos == in_.size && (!full_ || left_ == 0)) {
+        ASCOPE_TRY_ASSIGN(const std::size_t got, bytes_.read(buffer_));
+        in_ = {buffer_.data(), got, 0};
+        if (got == 0) {
+          return left_ == 0 ? Result<std::size_t>(std::size_t{0}) : cut();
+        }
+      }
+      left_ = ZSTD_decompressStream(stream_, &out, &in_);
+      if (ZSTD_isError(left_) != 0) {
+        return damaged(ZSTD_getErrorName(left_));
+      }
+      full_ = out.pos == out.size;  // then it may hold more without new input
+    }
+    return out.pos;
+  }
+
+ private:
+  ByteSource& bytes_;
+  ZSTD_DCtx* stream_;
+  std::string buffer_;
+  ZSTD_inBuffer in_{nullptr, 0, 0};
+  std::size_t left_ = 0;  // 0: behind a whole frame, all of it given out
+  bool full_ = false;
+};
+
+template <typename Wanted, typename Made, typename Other>
+Result<std::unique_ptr<Wanted>> opened(Other& other) {
+  auto out = std::make_unique<Made>(other);
+  ASCOPE_TRY(out->open());
+  return std::unique_ptr<Wanted>(std::move(out));
+}
 
 }  // namespace
 
 Result<std::unique_ptr<FinishedSink>> compressing_sink(ByteSink& sink, TarCompression compression) {
-  ASCOPE_TRY_ASSIGN(const ArchiveLib* lib, archive_lib());
-  auto out = std::make_unique<Compressor>(*lib, sink);
-  ASCOPE_TRY(out->open(compression));
-  return std::unique_ptr<FinishedSink>(std::move(out));
+  return compression == TarCompression::gzip ? opened<FinishedSink, GzipWriter>(sink)
+                                             : opened<FinishedSink, ZstdWriter>(sink);
 }
 
-Result<std::unique_ptr<ByteSource>> decompressing_source(ByteSource& bytes) {
-  ASCOPE_TRY_ASSIGN(const ArchiveLib* lib, archive_lib());
-  auto out = std::make_unique<Decompressor>(*lib, bytes);
-  ASCOPE_TRY(out->open());
-  return std::unique_ptr<ByteSource>(std::move(out));
+Result<std::unique_ptr<ByteSource>> decompressing_source(ByteSource& bytes, TarCompression compression) {
+  return compression == TarCompression::gzip ? opened<ByteSource, GzipReader>(bytes)
+                                             : opened<ByteSource, ZstdReader>(bytes);
 }
 
 }  // namespace ascope

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gzip and zstd streams, through libarchive.
+// gzip and zstd streams, with their checksums.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class FinishedSink : public ByteSink {
 
 // Compresses into `sink`. REQUIRES: `compression` is not none.
 Result<std::unique_ptr<FinishedSink>> compressing_sink(ByteSink& sink, TarCompression compression);
-// Decompresses gzip or zstd; `corrupt` for a cut or damaged stream.
-Result<std::unique_ptr<ByteSource>> decompressing_source(ByteSource& bytes);
+// Decompresses `bytes`; `corrupt` for a cut or damaged stream. REQUIRES: `compression` is not none.
+Result<std::unique_ptr<ByteSource>> decompressing_source(ByteSource& bytes, TarCompression compression);
 
 }  // namespace ascope

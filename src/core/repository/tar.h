@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tar streams ↔ tree entries: plain pax tar as AgentScope reads it, and tar.gz / tar.zst for export and
-// import. libarchive is loaded on first use (it costs every start 3 ms otherwise; measured).
+// import.
 #pragma once
 
 #include <functional>

@@ -60,7 +60,7 @@ Result<std::unique_ptr<TreeSource>> read_tar(ByteSource& bytes) {
   auto raw = std::make_unique<PrependedSource>(std::move(first), bytes);
   std::unique_ptr<ByteSource> plain;
   if (gzip || zstd) {
-    ASCOPE_TRY_ASSIGN(plain, decompressing_source(*raw));
+    ASCOPE_TRY_ASSIGN(plain, decompressing_source(*raw, gzip ? TarCompression::gzip : TarCompression::zstd));
     plain = std::make_unique<OwnedDecompressor>(std::move(raw), std::move(plain));
   } else {
     plain = std::move(raw);
