@@ -220,8 +220,8 @@ pid_t launch(const ExecBody& body, const GuestConfig& config, const LaunchPlan& 
     failure = {FailStage::fork, errno};
     return pid;
   }
-  // Written by the child in memory that it shares with us until it is gone: volatile, or a compiler drops stores that
-  // nothing in the child reads again.
+  // Written by the child in memory that it shares with us until it is gone: volatile, or a compiler drops
+  // stores that nothing in the child reads again.
   volatile int child_error = 0;
   volatile FailStage child_stage = FailStage::request;
   const pid_t pid = ::vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork): system calls only

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Precompiled where meson's b_pch is on: what most files include and what takes longest to read. Every file still
-// includes what it uses; scripts/test --full builds once without this.
+// Precompiled where meson's b_pch is on: what most files include and what takes longest to read. Every file
+// still includes what it uses; scripts/test --full builds once without this.
 #ifndef ASCOPE_PCH_PCH_H
 #define ASCOPE_PCH_PCH_H
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -13,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <span>
@@ -22,5 +19,8 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #endif  // ASCOPE_PCH_PCH_H

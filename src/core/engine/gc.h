@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collecting what nobody needs: snapshots by the keep policy, objects of saves that died, dead sandboxes of ours, stale
-// leases. Nothing else in the program collects anything.
+// Collecting what nobody needs: snapshots by the keep policy, objects of saves that died, dead sandboxes of
+// ours, stale leases. Nothing else in the program collects anything.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ std::string_view to_string(GcAction action);
 
 struct GcItem {
   GcAction action = GcAction::kept;
-  std::string kind;    // "snapshot", "object", "sandbox", "lease", "slot", "temporary file"
+  std::string kind;  // "snapshot", "object", "sandbox", "lease", "slot", "temporary file"
   std::string name;
   std::string slot;    // written form, "" where none
   std::string reason;  // why it is kept, removed or skipped
@@ -26,16 +26,16 @@ struct GcItem {
 
 struct GcOptions {
   bool dry_run = false;
-  std::optional<SlotKey> only;   // one slot, else all of the profile's state store
+  std::optional<SlotKey> only;  // one slot, else all of the profile's state store
 };
 
-// One slot after the other, each under its lease without waiting; a busy one is skipped and named. The first failure of
-// a store ends it; what was removed until then is in `items`.
+// One slot after the other, each under its lease without waiting; a busy one is skipped and named. The first
+// failure of a store ends it; what was removed until then is in `items`.
 Result<void> collect_garbage(EngineServices& services, const OpContext& ctx, const GcOptions& options,
                              std::vector<GcItem>& items);
 
-// Which items of a history the policy keeps, with a reason for each that stays; the others have an empty reason. Pure.
-// Head, tagged items, the undo target and stranded work are always kept. `now`: RFC 3339.
+// Which items of a history the policy keeps, with a reason for each that stays; the others have an empty
+// reason. Pure. Head, tagged items, the undo target and stranded work are always kept. `now`: RFC 3339.
 std::vector<std::string> keep_reasons(const Aux& aux, const std::string& head, const KeepPolicy& policy,
                                       std::chrono::system_clock::time_point now);
 

@@ -281,7 +281,8 @@ Result<void> collect_host_files(const std::shared_ptr<HostFolder>& folder,
     }
     if (item.front() == '/' || relative == ".." || relative.starts_with("../") ||
         relative.find('\0') != std::string::npos) {
-      return make_error(ErrorKind::config, "workspace.projection.include: '" + item + "' leaves the source folder",
+      return make_error(ErrorKind::config,
+                        "workspace.projection.include: '" + item + "' leaves the source folder",
                         "name paths relative to workspace.projection.source");
     }
     ASCOPE_TRY(collector.include(relative == "." ? "" : relative));

@@ -17,7 +17,8 @@ constexpr std::string_view kSkillsPrefix = ".skills-cache";
 Result<HostTree> read_host(const ProjectionRequest& request, StatCache& cache) {
   HostTree tree;
   if (request.source.find("://") != std::string::npos) {
-    return make_error(ErrorKind::unsupported, "workspace.projection.source: a store as source is not supported",
+    return make_error(ErrorKind::unsupported,
+                      "workspace.projection.source: a store as source is not supported",
                       "name a folder of this host");
   }
   if (!request.source.empty()) {
