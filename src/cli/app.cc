@@ -158,7 +158,8 @@ Result<SlotKey> App::slot(const Args& args, std::size_t index) {
   ASCOPE_TRY_ASSIGN(const Profile* loaded, profile());
   std::string fallback;
   auto key = SlotKey::resolve(loaded->ids, &fallback);
-  if (key && !fallback.empty()) {
+  if (key && !fallback.empty() && !fallback_said_) {
+    fallback_said_ = true;
     out_.status(fallback);
   }
   return key;

@@ -67,6 +67,7 @@ class App {
   OpContext ctx_;
   std::string state_dir_, cache_dir_, config_dir_, cwd_, home_;
   bool status_written_ = false;
+  bool fallback_said_ = false;  // that the slot is not the one of a user
   std::optional<Profile> profile_;
   std::unique_ptr<EngineServices> services_;
 };

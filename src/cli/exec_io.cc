@@ -139,6 +139,7 @@ class ExecIo::Capture final : public ByteSink {
 
 Result<std::unique_ptr<ExecIo>> ExecIo::make(App& app, const Args& args, ExecRequest& request) {
   std::unique_ptr<ExecIo> io(new ExecIo());
+  io->program_ = request.argv.empty() ? "" : request.argv.front();
   ASCOPE_TRY_ASSIGN(io->signals_, SignalForwarder::make());
   io->streams_.events = io->signals_->read_fd();
   io->streams_.in = args.flag("interactive") ? STDIN_FILENO : -1;
@@ -207,6 +208,16 @@ Result<int> ExecIo::answer(App& app, const ExecOutcome& outcome, const Receipt& 
                           {"stderr_truncated", captured_err_->truncated},
                           {"receipt", receipt_json(receipt)}},
                      "");
+  }
+  const bool missing = outcome.end == ExecEnd::not_found;
+  if (!failure && captured_out_ == nullptr && (missing || outcome.end == ExecEnd::not_executable)) {
+    app.out().error(
+        make_error(
+            missing ? ErrorKind::not_found : ErrorKind::denied,
+            fmt::format("'{}' {} in the sandbox", program_, missing ? "was not found" : "cannot be executed"),
+            missing ? "give its path, or look for it: sh -c 'command -v NAME'"
+                    : "look at it: ls -l; a script needs the path of its interpreter in its first line"),
+        outcome.exit_code());
   }
   return failure ? Result<int>(std::move(*failure)) : outcome.exit_code();
 }

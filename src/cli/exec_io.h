@@ -64,6 +64,7 @@ class ExecIo {
   std::unique_ptr<ByteSink> out_, err_;
   Capture* captured_out_ = nullptr;
   Capture* captured_err_ = nullptr;
+  std::string program_;  // what is run, for people
   std::optional<termios> saved_terminal_;
   bool raw_ = false;
 };

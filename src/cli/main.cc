@@ -37,6 +37,10 @@ int fail(App& app, const Command* command, Error error) {
   if (error.kind == ErrorKind::usage && command != nullptr) {
     error = std::move(error).with_hint(
         fmt::format("'ascope-sandbox {} --help' shows how it is used", command->name));
+  } else if (error.kind == ErrorKind::denied) {
+    error = std::move(error).with_hint("look at its owner and mode (ls -l), and at who you are (id)");
+  } else if (error.kind == ErrorKind::io) {
+    error = std::move(error).with_hint("look at that path (ls -ld) and at the space on its disk (df)");
   }
   app.out().error(error, code);
   app.write_status_error(error, code);

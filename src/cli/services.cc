@@ -178,13 +178,16 @@ class Services final : public EngineServices {
     progress_->update(what, done_bytes, total_bytes);
   }
 
-  // ASCOPE_TEST_FAULT=kill:NAME or fail:NAME, for the crash tests: a real SIGKILL at a real place.
+  // ASCOPE_TEST_FAULT=kill:NAME, stop:NAME or fail:NAME, for the crash tests: a real signal at a real place.
   Result<void> step(std::string_view name) override {
     static const char* const fault = std::getenv("ASCOPE_TEST_FAULT");
     if (fault != nullptr) {
       const std::string_view want = fault;
       if (want.starts_with("kill:") && want.substr(5) == name) {
         ::raise(SIGKILL);
+      }
+      if (want.starts_with("stop:") && want.substr(5) == name) {
+        ::raise(SIGSTOP);
       }
       if (want.starts_with("fail:") && want.substr(5) == name) {
         return make_error(ErrorKind::io, fmt::format("step '{}' was made to fail", name));

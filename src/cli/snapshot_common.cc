@@ -19,14 +19,7 @@ Result<SlotView> read_known_slot(App& app, const SlotKey& slot) {
     return make_error(ErrorKind::not_found, "there is no slot " + slot.written(),
                       "'ascope-sandbox ls' lists the slots there are");
   }
-  if (kind == RecordClass::corrupt) {
-    return make_error(ErrorKind::corrupt,
-                      "the state of " + slot.written() + " is damaged: " + view.record.problem);
-  }
-  if (kind == RecordClass::newer) {
-    return make_error(ErrorKind::unsupported,
-                      "the state of " + slot.written() + " was written by a newer version");
-  }
+  ASCOPE_TRY(require_readable(slot, view.record));
   if (view.aux_lost) {
     app.out().warn("the history of " + slot.written() + " is lost; only its head is known");
   }
@@ -127,6 +120,18 @@ std::string shown_path(SnapshotPart part, const std::string& path) {
     return "/" + path;
   }
   return path.empty() ? "." : path;
+}
+
+Result<void> verify_snapshot(App& app, const HistoryItem& item) {
+  ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
+  ASCOPE_TRY_ASSIGN(Repository * repository, services->repository());
+  ASCOPE_TRY_ASSIGN(const SnapshotHealth health, repository->check(app.ctx(), item, true));
+  if (health == SnapshotHealth::usable) {
+    return ok();
+  }
+  return make_error(health == SnapshotHealth::missing ? ErrorKind::not_found : ErrorKind::corrupt,
+                    fmt::format("snapshot '{}' is {} in the store", item.snapshot, to_string(health)),
+                    "'ascope-sandbox snapshot check' tells what is left");
 }
 
 Result<std::unique_ptr<TreeSource>> open_part(App& app, const HistoryItem& item, SnapshotPart part) {

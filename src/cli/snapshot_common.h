@@ -41,6 +41,8 @@ Result<SnapshotPath> parse_snapshot_path(App& app, const std::string& text);
 // The other way: "src/a.c", "/etc/hosts".
 std::string shown_path(SnapshotPart part, const std::string& path);
 
+// Reads all of a saved snapshot: `corrupt` or `not_found` unless the store has it as it was saved.
+Result<void> verify_snapshot(App& app, const HistoryItem& item);
 // One part of a saved snapshot. It must outlive nothing but the services.
 Result<std::unique_ptr<TreeSource>> open_part(App& app, const HistoryItem& item, SnapshotPart part);
 

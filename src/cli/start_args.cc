@@ -38,20 +38,26 @@ Result<std::string> from_state_text(App& app, const Args& args) {
   if (!file) {
     return std::string();
   }
-  ASCOPE_TRY_ASSIGN(std::string text, read_state_file(app, *file));
-  if (auto checked = check_state_text(text); !checked) {
-    return std::move(checked).error().within("--from-state " + *file);
+  auto text = read_state_file(app, *file);
+  const auto checked = text ? check_state_text(*text) : ok();
+  if (!text || !checked) {
+    return Error(text ? checked.error() : text.error()).within("--from-state " + *file);
   }
   return text;
 }
 
 Result<std::string> read_state_file(const App& app, const std::string& file) {
-  if (file == "-") {
-    FdSource source{UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3))};
-    return read_all(source, kMaxStateBytes);
+  FdSource source{UniqueFd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3))};
+  auto text = file == "-" ? read_all(source, kMaxStateBytes)
+                          : read_file(absolute_path(file, app.cwd()), kMaxStateBytes);
+  if (text) {
+    return text;
   }
-  auto text = read_file(absolute_path(file, app.cwd()), kMaxStateBytes);
-  return text ? std::move(text) : std::move(text).error().with_hint("check the path; - stands for stdin");
+  Error error = std::move(text).error();
+  if (error.kind == ErrorKind::corrupt) {  // too large for a state
+    error.kind = ErrorKind::config;
+  }
+  return std::move(error).with_hint("check the path; - stands for stdin");
 }
 
 Result<StartOptions> start_options(App& app, const Args& args) {

@@ -93,7 +93,7 @@ struct ResourceInfo {
 struct TreeProbe {
   bool exists = false;
   bool empty = false;
-  bool marked = false;  // ".ascope-restore" is there: a restore was not finished
+  bool marked = false;  // a restore was not finished in it
   std::string mark;     // its content
 };
 
@@ -180,7 +180,8 @@ class Toolbox {
   // `unsupported`: stop() first.
   virtual Result<ApplyReport> apply(const OpContext& ctx, const std::string& root, TreeSource& source,
                                     const ApplyOptions& options) = 0;
-  // Writes or removes (nullopt) the mark of a restore in progress, "<root>/.ascope-restore", durably.
+  // Writes or removes (nullopt) the mark of a restore in progress below `root`, durably, and where nothing
+  // that runs in the sandbox can reach it.
   virtual Result<void> set_mark(const OpContext& ctx, const std::string& root,
                                 const std::optional<std::string>& mark) = 0;
   // Freezes every process but the guest until the returned object dies or 60 s passed; nullptr where nothing

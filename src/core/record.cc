@@ -7,6 +7,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/random.h"
+#include "core/object_key.h"
 
 namespace ascope {
 
@@ -73,6 +74,9 @@ Result<std::optional<HeadRef>> parse_head(const Json& ascope) {
   ASCOPE_TRY_ASSIGN(head.version, get_string(*json, "version"));
   ASCOPE_TRY_ASSIGN(const auto store, get_optional_string(*json, "store"));
   head.store = store.value_or("");
+  if (!is_object_key(head.object)) {
+    return member_error("head.object", "the key of an object");
+  }
   if (head.snapshot.empty()) {
     return member_error("head.snapshot", "a snapshot id");
   }

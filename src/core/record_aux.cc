@@ -3,6 +3,7 @@
 // that a later version adds under v 1 are ignored by this one; another v is `unsupported`.
 #include <fmt/format.h>
 
+#include "core/object_key.h"
 #include "core/record.h"
 
 namespace ascope {
@@ -68,10 +69,16 @@ Result<HistoryItem> parse_item(const Json& json) {
   ASCOPE_TRY_ASSIGN(item.snapshot, get_string(json, "snapshot"));
   ASCOPE_TRY_ASSIGN(item.format, get_string(json, "format"));
   ASCOPE_TRY_ASSIGN(item.object, get_string(json, "object"));
+  if (!is_object_key(item.object)) {
+    return make_error(ErrorKind::corrupt, "member 'object' is not the key of an object");
+  }
   ASCOPE_TRY_ASSIGN(item.size_bytes, get_count(json, "size"));
   ASCOPE_TRY_ASSIGN(item.sha256, get_string(json, "sha256"));
   ASCOPE_TRY_ASSIGN(item.version, get_string(json, "version"));
   ASCOPE_TRY_ASSIGN(item.roots_object, get_string(json, "roots_object"));
+  if (!item.roots_object.empty() && !is_object_key(item.roots_object)) {
+    return make_error(ErrorKind::corrupt, "member 'roots_object' is not the key of an object");
+  }
   ASCOPE_TRY_ASSIGN(item.roots_sha256, get_string(json, "roots_sha256"));
   ASCOPE_TRY_ASSIGN(item.roots_size_bytes, get_count(json, "roots_size"));
   ASCOPE_TRY_ASSIGN(item.time, get_string(json, "time"));

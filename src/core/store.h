@@ -31,8 +31,7 @@ struct BlobInfo {
   std::chrono::system_clock::time_point modified;  // by the store's clock
 };
 
-// Keys are relative paths of safe parts ([A-Za-z0-9._-], "/" between), at most 512 bytes; others are
-// `internal`.
+// Keys that is_object_key (core/object_key.h) refuses are `internal`.
 class BlobStore {
  public:
   virtual ~BlobStore() = default;

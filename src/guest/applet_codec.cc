@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/bytes.h"
@@ -89,19 +88,6 @@ bool decode_unpack(const std::vector<std::string>& argv, std::string& root, Appl
     options.rename.emplace_back(std::move(old_path), std::string(from.str()));
   }
   return from.at_end() && !root.empty() && root.front() == '/' && options.mode <= ApplyMode::fresh;
-}
-
-Result<void> remove_mark(int root) {
-  // The folder's time is part of what was restored: without it the next save would find a change.
-  struct stat info{};
-  if (::fstat(root, &info) != 0 || (::unlinkat(root, kRestoreMark, 0) != 0 && errno != ENOENT)) {
-    return errno_error("removing the mark of a restore", errno);
-  }
-  const struct timespec times[] = {info.st_atim, info.st_mtim};
-  if (::futimens(root, times) != 0 || ::fsync(root) != 0) {
-    return errno_error("removing the mark of a restore", errno);
-  }
-  return ok();
 }
 
 std::string encode_reply(const Result<ApplyReport>& reply) {

@@ -13,11 +13,14 @@ namespace ascope::guest {
 
 namespace {
 
-// Opens `path`, making missing folders; symbolic links on the way are the sandbox's own business here.
-Result<UniqueFd> open_root(const std::string& path) {
+// Opens `path`, making missing folders, which `made` names; symbolic links on the way are the sandbox's own
+// business here.
+Result<UniqueFd> open_root(const std::string& path, std::vector<std::string>& made) {
   for (std::size_t at = path.find('/', 1); path.size() > 1; at = path.find('/', at + 1)) {
     const std::string part = path.substr(0, at);
-    if (::mkdir(part.c_str(), 0755) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES) {
+    if (::mkdir(part.c_str(), 0755) == 0) {
+      made.push_back(part);
+    } else if (errno != EEXIST && errno != EROFS && errno != EACCES) {
       return errno_error("making folder '" + part + "'", errno);
     }
     if (at == std::string::npos) {
@@ -37,34 +40,28 @@ Result<ApplyReport> unpack(const std::vector<std::string>& argv) {
   if (!decode_unpack(argv, root, options)) {
     return make_error(ErrorKind::internal, "the guest was given unreadable options");
   }
-  ASCOPE_TRY_ASSIGN(UniqueFd fd, open_root(root));
+  std::vector<std::string> made;
+  ASCOPE_TRY_ASSIGN(UniqueFd fd, open_root(root, made));
   FdSource input{UniqueFd(0)};
   std::vector<TreeNote> notes;
   const auto source = read_tree_stream(input, &notes);
-  ASCOPE_TRY_ASSIGN(ApplyReport report, apply_tree(OpContext{}, std::move(fd), *source, options));
-  report.notes.insert(report.notes.end(), notes.begin(), notes.end());
+  auto report = apply_tree(OpContext{}, std::move(fd), *source, options);
+  if (!report) {
+    for (auto folder = made.rbegin(); folder != made.rend() && ::rmdir(folder->c_str()) == 0; ++folder) {
+    }
+    return report;
+  }
+  report->notes.insert(report->notes.end(), notes.begin(), notes.end());
   return report;
-}
-
-Result<ApplyReport> unmark(const std::vector<std::string>& argv) {
-  if (argv.size() != 2) {
-    return make_error(ErrorKind::internal, "the guest was given unreadable options");
-  }
-  const UniqueFd root(::open(argv[1].c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!root.is_open()) {
-    return errno_error("opening folder '" + argv[1] + "'", errno);
-  }
-  ASCOPE_TRY(remove_mark(root.get()));
-  return ApplyReport{};
 }
 
 }  // namespace
 
 int run_applet(const std::vector<std::string>& argv) {
-  if (argv.empty() || (argv.front() != "unpack" && argv.front() != "unmark")) {
+  if (argv.empty() || argv.front() != "unpack") {
     return 2;
   }
-  const auto written = write_all(1, encode_reply(argv.front() == "unpack" ? unpack(argv) : unmark(argv)));
+  const auto written = write_all(1, encode_reply(unpack(argv)));
   return written ? 0 : 1;
 }
 

@@ -12,17 +12,13 @@
 
 namespace ascope::guest {
 
-// Runs argv[0] ("unpack", "unmark") on standard input and output; its exit status.
+// Runs argv[0] ("unpack") on standard input and output; its exit status.
 int run_applet(const std::vector<std::string>& argv);
 
 // unpack ROOT: reads the arguments' options (encode_unpack), then a tree stream on stdin
 // (core/tree/stream.h), and writes an encoded UnpackReply on stdout.
 std::vector<std::string> encode_unpack(const std::string& root, const ApplyOptions& options);
 bool decode_unpack(const std::vector<std::string>& argv, std::string& root, ApplyOptions& options);
-
-// unmark ROOT: removes ROOT/.ascope-restore durably; what is missing is passed over. Writes an empty report.
-constexpr const char* kRestoreMark = ".ascope-restore";
-Result<void> remove_mark(int root);
 
 // The report, or the error with its kind.
 std::string encode_reply(const Result<ApplyReport>& reply);

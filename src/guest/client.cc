@@ -88,6 +88,11 @@ Error ended_early() {
   return make_error(ErrorKind::not_found, "the sandbox is not running");
 }
 
+Error no_answer() {
+  return make_error(ErrorKind::backend_unavailable, "the sandbox's guest helper does not answer",
+                    "'ascope-sandbox rm --allow-loss' ends the sandbox without saving it");
+}
+
 Error not_a_guest() {
   return make_error(ErrorKind::backend_unavailable, "what answers in the sandbox is not its guest helper",
                     "stop the sandbox and start it again");
@@ -150,6 +155,7 @@ Result<void> check_welcome(const Frame& frame) {
 namespace {
 
 Result<Frame> next_frame(const OpContext& ctx, int connection, FrameReader& reader) {
+  const OpContext limited = ctx.with_timeout(kAnswerLimit);
   Frame frame;
   while (true) {
     ASCOPE_TRY_ASSIGN(const bool whole, reader.next(frame));
@@ -157,8 +163,11 @@ Result<Frame> next_frame(const OpContext& ctx, int connection, FrameReader& read
       return frame;
     }
     ASCOPE_TRY(ctx.check("waiting for the guest"));
+    if (!limited.check("waiting for the guest")) {
+      return no_answer();
+    }
     pollfd poll_fd{connection, POLLIN, 0};
-    const Millis wait = std::min(ctx.remaining().value_or(Millis(500)), Millis(500));
+    const Millis wait = std::min(*limited.remaining(), Millis(500));
     ::poll(&poll_fd, 1, static_cast<int>(wait.count()) + 1);
     ASCOPE_TRY_ASSIGN(const bool open, reader.fill(connection));
     if (!open) {

@@ -21,7 +21,8 @@ Result<pid_t> peer_pid(int connection);
 
 // Sends one message (with hello before it) and returns the payload of its answer, which must be of type
 // `expected`. `conflict`: the guest has seen a higher fence; `not_found`: the connection ended without an
-// answer; `backend_unavailable`: a guest of another version, or not a guest.
+// answer; `backend_unavailable`: a guest of another version, not a guest, or one that does not answer in 20
+// s.
 Result<std::string> call(const OpContext& ctx, int connection, std::uint64_t fence, FrameType type,
                          std::string_view payload, FrameType expected);
 

@@ -187,6 +187,9 @@ Result<ExecOutcome> Exec::run() {
 }
 
 Result<void> Exec::check_time() const {
+  if (phase_ == Phase::asked && std::chrono::steady_clock::now() - begin_ > kAnswerLimit) {
+    return no_answer();
+  }
   if (streams_.events < 0) {
     return ctx_.check("running the command");
   }

@@ -7,10 +7,13 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/base/units.h"
 #include "guest/wire.h"
 
 namespace ascope::guest {
 
+// A guest answers within milliseconds; on a machine that swaps, seconds.
+constexpr Millis kAnswerLimit{10000};
 constexpr std::uint32_t kMaxReplyBytes = 4096;  // SmallFrame: the guest never sends more at once
 
 struct Frame {
@@ -36,5 +39,6 @@ Result<void> check_welcome(const Frame& frame);
 Error refused_error(std::string_view payload);
 Error ended_early();
 Error not_a_guest();
+Error no_answer();
 
 }  // namespace ascope::guest

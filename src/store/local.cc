@@ -12,6 +12,7 @@
 
 #include "core/base/file.h"
 #include "core/base/random.h"
+#include "core/object_key.h"
 #include "core/store.h"
 
 namespace ascope {
@@ -19,23 +20,12 @@ namespace ascope {
 namespace {
 
 constexpr std::size_t kBufferBytes = 1U << 20U;
-constexpr std::size_t kMaxKeyBytes = 512;
 constexpr std::string_view kTempPrefix = ".tmp.";
 
 Result<void> check_key(std::string_view key) {
-  const auto is_safe = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-' || c == '/';
-  };
-  bool good = !key.empty() && key.size() <= kMaxKeyBytes && std::all_of(key.begin(), key.end(), is_safe);
-  for (std::size_t begin = 0; good && begin <= key.size();) {
-    const std::size_t end = std::min(key.find('/', begin), key.size());
-    good = end != begin && key[begin] != '.';  // also "..", and our temporary names
-    begin = end + 1;
-  }
-  return good ? ok()
-              : Result<void>(
-                    make_error(ErrorKind::internal, "'" + std::string(key) + "' is no key of an object"));
+  return is_object_key(key) ? ok()
+                            : Result<void>(make_error(ErrorKind::internal,
+                                                      "'" + std::string(key) + "' is no key of an object"));
 }
 
 // Of a read or a look.
@@ -54,6 +44,11 @@ Error store_error(const std::string& what, int error) {
     out.kind = ErrorKind::store_unavailable;
   }
   return out;
+}
+
+Error not_a_file(const std::string& path) {
+  return make_error(ErrorKind::store_unavailable, "'" + path + "' is not a file",
+                    "move it away; 'ascope-sandbox snapshot check' tells what is left");
 }
 
 BlobInfo info_of(std::string key, const struct stat& info) {
@@ -211,6 +206,10 @@ Result<std::unique_ptr<ByteSource>> LocalBlobs::get(const OpContext& ctx, std::s
                             "the snapshot folder '" + dir_ + "' has no object '" + std::string(key) + "'")
                : read_error("opening '" + path_of(key) + "'", errno);
   }
+  struct stat info{};
+  if (::fstat(fd.get(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return not_a_file(path_of(key));
+  }
   if (offset != 0 && ::lseek(fd.get(), static_cast<off_t>(offset), SEEK_SET) < 0) {
     return read_error("reading '" + path_of(key) + "'", errno);
   }
@@ -228,7 +227,7 @@ Result<std::optional<BlobInfo>> LocalBlobs::stat(const OpContext& ctx, std::stri
                            : read_error("looking at '" + path_of(key) + "'", errno);
   }
   if (!S_ISREG(info.st_mode)) {
-    return make_error(ErrorKind::store_unavailable, "'" + path_of(key) + "' is not a file");
+    return not_a_file(path_of(key));
   }
   return std::optional<BlobInfo>(info_of(std::string(key), info));
 }

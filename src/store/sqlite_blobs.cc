@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/process.h"
+#include "core/object_key.h"
 #include "store/sqlite_db.h"
 #include "store/sqlite_tables.h"
 
@@ -18,17 +19,11 @@ namespace ascope {
 namespace {
 
 constexpr std::size_t kPartBytes = 1U << 20U;
-constexpr std::size_t kMaxKeyBytes = 512;
 
 Result<void> check_key(std::string_view key) {
-  constexpr std::string_view kSafe = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/";
-  const std::string framed = "/" + std::string(key) + "/";
-  if (key.empty() || key.size() > kMaxKeyBytes || key.find_first_not_of(kSafe) != std::string_view::npos ||
-      framed.find("//") != std::string::npos || framed.find("/./") != std::string::npos ||
-      framed.find("/../") != std::string::npos) {
-    return make_error(ErrorKind::internal, "object key '" + std::string(key) + "' is no plain path");
-  }
-  return ok();
+  return is_object_key(key) ? ok()
+                            : Result<void>(make_error(ErrorKind::internal,
+                                                      "'" + std::string(key) + "' is no key of an object"));
 }
 
 BlobInfo info_from(const SqliteStatement& row) {

@@ -94,9 +94,7 @@ void make_companions_writable(const std::string& file, const struct stat& info) 
 // Makes the folder and the file ourselves, for their modes, and refuses where locks cannot be trusted.
 Result<struct stat> prepare_file(const std::string& file) {
   const std::string folder = file.substr(0, std::max<std::size_t>(file.rfind('/'), 1));
-  if (auto made = make_dirs(folder); !made) {
-    return write_failure(std::move(made).error());
-  }
+  ASCOPE_TRY(make_dirs(folder));
   struct statfs system{};
   if (::statfs(folder.c_str(), &system) != 0) {
     return read_failure(errno_error("looking at '" + folder + "'", errno));
@@ -116,7 +114,7 @@ Result<struct stat> prepare_file(const std::string& file) {
   }
   auto made = open_file(file, O_RDWR | O_CREAT | O_EXCL, 0600);
   if (!made && ::access(file.c_str(), F_OK) != 0) {
-    return write_failure(std::move(made).error());
+    return std::move(made).error();
   }
   if (::stat(file.c_str(), &info) != 0) {
     return read_failure(errno_error("looking at '" + file + "'", errno));

@@ -61,6 +61,8 @@ class FakeToolbox final : public Toolbox {
     probe.exists = nodes_.contains(root);
     const auto below = nodes_.lower_bound(root + "/");
     probe.empty = below == nodes_.end() || !below->first.starts_with(root + "/");
+    probe.marked = mark_.has_value();
+    probe.mark = mark_.value_or("");
     return probe;
   }
 
@@ -124,13 +126,9 @@ class FakeToolbox final : public Toolbox {
     return report;
   }
 
-  Result<void> set_mark(const OpContext& /*ctx*/, const std::string& root,
+  Result<void> set_mark(const OpContext& /*ctx*/, const std::string& /*root*/,
                         const std::optional<std::string>& mark) override {
-    if (mark) {
-      write(root + "/.ascope-restore", *mark);
-    } else {
-      nodes_.erase(root + "/.ascope-restore");
-    }
+    mark_ = mark;
     return ok();
   }
   Result<std::unique_ptr<Freeze>> freeze(const OpContext& /*ctx*/) override {
@@ -257,6 +255,7 @@ class FakeToolbox final : public Toolbox {
     return ok();
   }
 
+  std::optional<std::string> mark_;
   std::map<std::string, Node> nodes_;
   std::uint64_t inode_ = 0;
   std::int64_t now_ns_ = 1'000;

@@ -258,7 +258,14 @@ def another_programs_record(t):
 @case("A1", "B")
 def warm_with_a_restore_half_done(t):
     t.saved()
-    t.ok("exec", SLOT, "--", "touch", ".ascope-restore")
+    with open(os.path.join(t.sandbox_folder(), "mark"), "w", encoding="ascii") as file:
+        file.write("some snapshot")
+
+
+@case("A1", "A")
+def warm_with_a_forged_mark_of_a_restore(t):
+    t.saved()
+    t.ok("exec", SLOT, "--", "touch", "mark", ".ascope-restore")
 
 
 @case("A1", "B", expect={"lost_since": True})

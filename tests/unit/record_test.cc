@@ -385,7 +385,9 @@ TEST_CASE("aux: round trip, and damage") {
   item.fence = 1795976507358174;
   item.tags = {"good", "\xfe"};
   item.notes = Json::array({Json{{"path", "s"}, {"what", "socket skipped"}}});
-  aux.history = {item, HistoryItem{}};
+  HistoryItem older;
+  older.object = "snap-0.tar";
+  aux.history = {item, older};
   aux.undo = "snap-0";
   aux.projection = {{"AGENTS.md", {{"mode", 420}, {"sha256", "x"}}}};
   aux.extra = {{"z", 1}, {"a", {1, 2}}};
@@ -397,6 +399,15 @@ TEST_CASE("aux: round trip, and damage") {
   CHECK(back->history.size() == 2);
   CHECK(back->history[0].tags == item.tags);
   CHECK(back->history[0].fence == item.fence);
+  for (const char* key : {"", "../snap-0.tar", "/etc/passwd", "a//b", ".hidden", "a b"}) {
+    CAPTURE(key);
+    Aux bad = aux;
+    bad.history[1].object = key;
+    CHECK_FALSE(parse_aux(dump_aux(bad)).has_value());
+    bad = aux;
+    bad.history[1].roots_object = key;
+    CHECK(parse_aux(dump_aux(bad)).has_value() == std::string_view(key).empty());
+  }
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     auto cut = parse_aux(std::string_view(bytes).substr(0, length));
     CHECK_MESSAGE((!cut && cut.error().kind == ErrorKind::corrupt), length);

@@ -22,8 +22,6 @@ namespace ascope::bwrap {
 
 namespace {
 
-constexpr const char* kMark = guest::kRestoreMark;
-constexpr std::size_t kMaxMarkBytes = 64U << 10U;
 constexpr std::size_t kMaxReplyBytes = 256U << 20U;
 
 // `path` as seen from the folder `base`, both absolute; nullopt if it lies elsewhere.
@@ -78,36 +76,6 @@ class OwnedSource final : public TreeSource {
   TreeSource& inner_;
 };
 
-// One small file.
-class OneFile final : public TreeSource {
- public:
-  OneFile(std::string path, std::string content) : path_(std::move(path)), content_(std::move(content)) {}
-  Result<bool> next(TreeEntry& entry) override {
-    if (given_) {
-      return false;
-    }
-    given_ = true;
-    entry = TreeEntry{};
-    entry.path = path_;
-    entry.mode = 0600;
-    entry.size_bytes = content_.size();
-    return true;
-  }
-  Result<std::optional<DataBlock>> read() override {
-    if (read_ || content_.empty()) {
-      return std::optional<DataBlock>();
-    }
-    read_ = true;
-    return std::optional<DataBlock>(DataBlock{0, content_});
-  }
-
- private:
-  std::string path_;
-  std::string content_;
-  bool given_ = false;
-  bool read_ = false;
-};
-
 class HeldFreeze final : public Toolbox::Freeze {
  public:
   explicit HeldFreeze(UniqueFd connection) : connection_(std::move(connection)) {}
@@ -143,10 +111,6 @@ class BwrapFiles final : public Toolbox {
                                     ApplyOptions options);
   Result<ApplyReport> apply_running(const OpContext& ctx, UniqueFd connection, const std::string& root,
                                     TreeSource& source, const ApplyOptions& options);
-
-  // On a stopped sandbox, without apply(): its stage may hold what an apply() around us has put there.
-  Result<void> write_mark(const OpContext& ctx, const std::string& root, const std::string& mark);
-  Result<void> unset_mark(const OpContext& ctx, const std::string& root);
 
   // The sandbox's lock for as long as the result lives. Taken once: the mark of a restore is set from within
   // apply().
@@ -206,22 +170,9 @@ Result<TreeProbe> BwrapFiles::probe(const OpContext& ctx, const std::string& roo
   out.exists = true;
   ASCOPE_TRY_ASSIGN(const auto names, list_dir("/proc/self/fd/" + std::to_string(folder->get())));
   out.empty = names.empty();
-  const UniqueFd mark(
-      ::openat(folder->get(), kMark, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  struct stat info{};
-  if (!mark.is_open()) {
-    if (errno != ENOENT && errno != ELOOP && errno != ENXIO) {
-      return errno_error(std::string("reading '") + kMark + "'", errno);
-    }
-    out.marked = errno != ENOENT;
-    return out;
-  }
-  out.marked = true;
-  if (::fstat(mark.get(), &info) == 0 && S_ISREG(info.st_mode)) {
-    out.mark.resize(kMaxMarkBytes);
-    ASCOPE_TRY_ASSIGN(const std::size_t count, read_some(mark.get(), out.mark));
-    out.mark.resize(count);
-  }
+  ASCOPE_TRY_ASSIGN(const auto mark, folder_.read_mark());
+  out.marked = mark.has_value();
+  out.mark = mark.value_or("");
   return out;
 }
 
@@ -394,75 +345,16 @@ Result<ApplyReport> BwrapFiles::apply_running(const OpContext& ctx, UniqueFd con
 
 Result<void> BwrapFiles::set_mark(const OpContext& ctx, const std::string& root,
                                   const std::optional<std::string>& mark) {
-  if (mark) {
-    const auto connection = connect_guest(folder_);
-    if (!connection && connection.error().kind == ErrorKind::not_found) {
-      return write_mark(ctx, root, *mark);
+  ASCOPE_TRY(ctx.check("marking a restore"));
+  if (!mark) {
+    // What the restore has written is on the disk before the mark goes.
+    std::string below;
+    ASCOPE_TRY_ASSIGN(const UniqueFd base, base_of(root, below));
+    if (::syncfs(base.get()) != 0) {
+      return errno_error("syncing what was restored", errno);
     }
-    OneFile file(kMark, *mark);
-    ASCOPE_TRY(apply(ctx, root, file, {}));
-  } else {
-    ASCOPE_TRY(unset_mark(ctx, root));
   }
-  std::string below;
-  ASCOPE_TRY_ASSIGN(const UniqueFd base, base_of(root, below));
-  if (::syncfs(base.get()) != 0) {
-    return errno_error("syncing the mark of a restore", errno);
-  }
-  return ok();
-}
-
-Result<void> BwrapFiles::write_mark(const OpContext& ctx, const std::string& root, const std::string& mark) {
-  std::string below;
-  ASCOPE_TRY_ASSIGN(const Held held, hold(ctx));
-  ASCOPE_TRY_ASSIGN(const UniqueFd base, base_of(root, below));
-  ASCOPE_TRY_ASSIGN(const UniqueFd folder, make_inside(base.get(), below, host_owner(meta_, kAgentId)));
-  const std::string temporary = std::string(kMark) + "." + random_hex(8);
-  UniqueFd file(
-      ::openat(folder.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file.is_open()) {
-    return errno_error("writing the mark of a restore", errno);
-  }
-  auto written = write_all(file.get(), mark);
-  if (written && ::fsync(file.get()) != 0) {
-    written = errno_error("syncing the mark of a restore", errno);
-  }
-  if (written && ::renameat(folder.get(), temporary.c_str(), folder.get(), kMark) != 0) {
-    written = errno_error("placing the mark of a restore", errno);
-  }
-  if (!written) {
-    ::unlinkat(folder.get(), temporary.c_str(), 0);
-    return written;
-  }
-  if (::fsync(folder.get()) != 0) {
-    return errno_error("syncing the mark of a restore", errno);
-  }
-  return ok();
-}
-
-Result<void> BwrapFiles::unset_mark(const OpContext& ctx, const std::string& root) {
-  auto connection = connect_guest(folder_);
-  if (connection) {
-    ExecRequest request;
-    request.argv = {"unmark", absolute_path(root, "/")};
-    request.job = "unmark";
-    StringSink reply(kMaxReplyBytes);
-    ASCOPE_TRY(guest::exec(ctx, std::move(connection).value(), request, {-1, &reply, nullptr, -1},
-                           {.applet = true}));
-    ASCOPE_TRY(guest::decode_reply(reply.take()));
-    return ok();
-  }
-  if (connection.error().kind != ErrorKind::not_found) {
-    return std::move(connection).error();
-  }
-  std::string below;
-  ASCOPE_TRY_ASSIGN(const Held held, hold(ctx));
-  ASCOPE_TRY_ASSIGN(const UniqueFd base, base_of(root, below));
-  auto folder = open_inside(base.get(), below);
-  if (!folder) {
-    return folder.error().kind == ErrorKind::not_found ? ok() : Result<void>(std::move(folder).error());
-  }
-  return guest::remove_mark(folder->get());
+  return folder_.write_mark(mark);
 }
 
 Result<std::unique_ptr<Toolbox::Freeze>> BwrapFiles::freeze(const OpContext& ctx) {

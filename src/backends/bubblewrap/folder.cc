@@ -98,6 +98,25 @@ Result<Meta> parse_meta(std::string_view text) {
   return meta;
 }
 
+Result<Run> parse_run(std::string_view text) {
+  ASCOPE_TRY_ASSIGN(const Json json, parse_json(text));
+  Run run;
+  ASCOPE_TRY_ASSIGN(const std::int64_t pid, get_int(json, "pid"));
+  ASCOPE_TRY_ASSIGN(const std::int64_t start_time, get_int(json, "start_time"));
+  run.pid = static_cast<pid_t>(pid);
+  run.start_time = static_cast<std::uint64_t>(start_time);
+  ASCOPE_TRY_ASSIGN(run.not_enforced, get_string(json, "not_enforced"));
+  const auto cgroups = json.find("cgroups");
+  if (cgroups == json.end() || !cgroups->is_array()) {
+    return make_error(ErrorKind::corrupt, "'cgroups' is not a list");
+  }
+  for (const Json& item : *cgroups) {
+    ASCOPE_TRY_ASSIGN(std::string path, json_bytes(item));
+    run.cgroups.push_back(std::move(path));
+  }
+  return run;
+}
+
 Result<std::string> read_at(int folder, const char* name) {
   UniqueFd fd(::openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.is_open()) {
@@ -180,7 +199,12 @@ Result<Meta> Folder::read_meta() const {
   }
   auto meta = parse_meta(*text);
   if (!meta) {
-    return std::move(meta).error().within("'" + path_ + "/meta.json'");
+    return std::move(meta)
+        .error()
+        .within("'" + path_ + "/meta.json'")
+        .with_hint(
+            "its files lie in 'root' beside it; with the folder moved away, the next start restores the last "
+            "snapshot");
   }
   auto fence = read_at(fd_.get(), kFence);
   if (!fence && fence.error().kind != ErrorKind::not_found) {
@@ -215,21 +239,10 @@ Result<std::optional<Run>> Folder::read_run() const {
     }
     return std::move(text).error();
   }
-  const auto json = parse_json(*text);
-  if (!json) {
-    return std::optional<Run>();  // cut by a crash of the machine: nothing of then runs any more
-  }
-  Run run;
-  ASCOPE_TRY_ASSIGN(const std::int64_t pid, get_int(*json, "pid"));
-  ASCOPE_TRY_ASSIGN(const std::int64_t start_time, get_int(*json, "start_time"));
-  run.pid = static_cast<pid_t>(pid);
-  run.start_time = static_cast<std::uint64_t>(start_time);
-  ASCOPE_TRY_ASSIGN(run.not_enforced, get_string(*json, "not_enforced"));
-  for (const Json& item : json->at("cgroups")) {
-    ASCOPE_TRY_ASSIGN(std::string path, json_bytes(item));
-    run.cgroups.push_back(std::move(path));
-  }
-  return std::optional<Run>(std::move(run));
+  // Cut by a crash of the machine, after which nothing of then runs any more; or altered, and then whoever
+  // listens in the folder is no guest that we know.
+  auto run = parse_run(*text);
+  return run ? std::optional<Run>(std::move(*run)) : std::optional<Run>();
 }
 
 Result<void> Folder::write_run(const Run& run) const {
@@ -259,6 +272,18 @@ Result<void> Folder::remove_run() const {
     return errno_error("removing '" + path_ + "/run.json'", errno);
   }
   return ok();
+}
+
+Result<std::optional<std::string>> Folder::read_mark() const {
+  auto text = read_at(fd_.get(), "mark");
+  if (!text && text.error().kind == ErrorKind::not_found) {
+    return std::optional<std::string>();
+  }
+  return text ? Result(std::optional(std::move(*text))) : std::move(text).error();
+}
+
+Result<void> Folder::write_mark(const std::optional<std::string>& mark) const {
+  return mark ? write_file_atomic(path_ + "/mark", *mark) : remove_file(path_ + "/mark");
 }
 
 Result<UniqueFd> lock_file(const OpContext& ctx, const std::string& path) {

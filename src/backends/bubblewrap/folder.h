@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A bubblewrap sandbox on disk: STATE/sandboxes/ID/ with meta.json (what it is), run.json (who runs it now),
-// lock, s (the guest's socket) and root/ (what is "/" inside).
+// mark (while a restore into it is not finished), lock, s (the guest's socket) and root/ (what is "/"
+// inside).
 #pragma once
 
 #include <cstdint>
@@ -68,6 +69,10 @@ class Folder {
   // Not synced: after a crash of the machine nothing runs, whatever it says.
   [[nodiscard]] Result<void> write_run(const Run& run) const;
   [[nodiscard]] Result<void> remove_run() const;
+  // The mark of a restore lies beside the tree, not in it: what runs inside can neither forge nor remove it.
+  [[nodiscard]] Result<std::optional<std::string>> read_mark() const;
+  // Durably; nullopt removes it, and a repeat of that is harmless.
+  [[nodiscard]] Result<void> write_mark(const std::optional<std::string>& mark) const;
 
   // Excludes other processes until the descriptor is closed. Waits; `timeout` or `cancelled` as ctx says.
   [[nodiscard]] Result<UniqueFd> lock(const OpContext& ctx) const;

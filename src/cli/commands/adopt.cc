@@ -11,7 +11,8 @@ namespace ascope {
 namespace {
 
 constexpr std::array kOptions{
-    OptionSpec{"snapshot", '\0', OptionKind::value, "ID", "object in the snapshot store that becomes the head"},
+    OptionSpec{"snapshot", '\0', OptionKind::value, "ID",
+               "object in the snapshot store that becomes the head"},
     OptionSpec{"no-snapshot", '\0', OptionKind::flag, {}, "take the sandbox alone; no head"}, kDryRunOption};
 constexpr std::array kPositionals{kSlotPositional};
 
@@ -32,9 +33,17 @@ Result<int> run(App& app, const Args& args) {
 
 extern const Command kAdoptCommand;
 const Command kAdoptCommand{
-    "adopt", "Setup", "rebuild a slot's lost or damaged state from what is left",
-    "Writes a record for a slot whose record is gone or damaged: the head from the slot's own history or a named object of "
+    "adopt",
+    "Setup",
+    "rebuild a slot's lost or damaged state from what is left",
+    "Writes a record for a slot whose record is gone or damaged: the head from the slot's own history or a "
+    "named object of "
     "the snapshot store, the sandbox from the label it carries. Work in that sandbox counts as unsaved.",
-    kOptions, kPositionals, false, "ascope-sandbox adopt user/assistant/alice", "4 5 6 8 9 10 15", run};
+    kOptions,
+    kPositionals,
+    false,
+    "ascope-sandbox adopt user/assistant/alice",
+    "4 5 6 8 9 10 11 14 15",
+    run};
 
 }  // namespace ascope

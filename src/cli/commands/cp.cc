@@ -157,7 +157,7 @@ const Command kCpCommand{
     false,
     "ascope-sandbox cp :out/report.csv .\nascope-sandbox cp ./data user/default/alice:/workspace\n"
     "ascope-sandbox cp :src - | tar -t",
-    "3 4 6 8 9 10 15",
+    "3 4 6 8 9 10 11 14 15",
     run};
 
 }  // namespace ascope

@@ -99,7 +99,7 @@ const Command kGcCommand{
     kPositionals,
     false,
     "ascope-sandbox gc --dry-run\nascope-sandbox gc --yes --set snapshots.keep='{last: 10}'",
-    "2 3 9 10 15",
+    "2 3 8 9 10 11 14 15",
     run,
     true};
 

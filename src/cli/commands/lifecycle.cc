@@ -135,7 +135,7 @@ const Command kCreateCommand{"create",
                              kPositionals,
                              false,
                              "ascope-sandbox create user/assistant/alice --if-missing",
-                             "4 5 6 8 9 10 13 15",
+                             "4 5 6 8 9 10 11 13 14 15",
                              create};
 
 extern const Command kSnapshotCommand;
@@ -150,7 +150,7 @@ const Command kSnapshotCommand{
     kPositionals,
     false,
     "ascope-sandbox snapshot --tag before-upgrade",
-    "4 5 6 8 9 10 13 15",
+    "4 5 6 8 9 10 11 12 13 14 15",
     snapshot};
 
 extern const Command kStopCommand;
@@ -163,7 +163,7 @@ const Command kStopCommand{"stop",
                            kPositionals,
                            false,
                            "ascope-sandbox stop",
-                           "4 5 6 8 9 10 15",
+                           "4 5 6 8 9 10 11 12 14 15",
                            stop};
 
 extern const Command kRmCommand;
@@ -177,7 +177,7 @@ const Command kRmCommand{"rm",
                          kPositionals,
                          false,
                          "ascope-sandbox rm\nascope-sandbox rm --purge --yes user/assistant/alice",
-                         "4 5 6 7 8 9 10 15",
+                         "4 5 6 7 8 9 10 11 12 14 15",
                          rm,
                          true};
 

@@ -275,7 +275,7 @@ const Command kLockAcquireCommand{
     kPositionals,
     false,
     "ASCOPE_LEASE=$(ascope-sandbox lock acquire --ttl 10m) && export ASCOPE_LEASE",
-    "5 10 13 15",
+    "5 8 10 11 13 14 15",
     acquire};
 
 extern const Command kLockReleaseCommand;
@@ -289,7 +289,7 @@ const Command kLockReleaseCommand{"lock release",
                                   kPositionals,
                                   false,
                                   "ascope-sandbox lock release --lease \"$TOKEN\"",
-                                  "6 10 13 15",
+                                  "6 8 10 11 13 14 15",
                                   release};
 
 extern const Command kLockLsCommand;
@@ -303,7 +303,7 @@ const Command kLockLsCommand{"lock ls",
                              {},
                              false,
                              "ascope-sandbox lock ls -o json",
-                             "10 13",
+                             "8 10 11 13 14 15",
                              ls};
 
 extern const Command kLockWaitCommand;
@@ -317,7 +317,7 @@ const Command kLockWaitCommand{"lock wait",
                                kPositionals,
                                false,
                                "ascope-sandbox lock wait user/assistant/alice --wait 10m",
-                               "5 6 10 13",
+                               "5 6 8 10 11 13 14 15",
                                wait};
 
 extern const Command kLockBreakCommand;
@@ -333,7 +333,7 @@ const Command kLockBreakCommand{"lock break",
                                 kPositionals,
                                 false,
                                 "ascope-sandbox lock break user/assistant/alice --yes",
-                                "6 7 10 13",
+                                "6 7 8 10 11 13 14 15",
                                 break_it};
 
 }  // namespace ascope

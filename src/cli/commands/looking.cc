@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ls, show, history, why: looking never waits and never changes.
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -163,18 +164,25 @@ void render(std::string& out, const Json& object, std::size_t depth) {
   }
 }
 
-Result<std::optional<Receipt>> last_receipt(EngineServices& services, const OpContext& ctx,
-                                            const SlotKey& slot, bool starts_only) {
-  ASCOPE_TRY_ASSIGN(ReceiptStore * receipts, services.receipts());
-  ASCOPE_TRY_ASSIGN(const auto texts, receipts->newest(ctx, slot.store_name(), starts_only ? 200 : 1));
+// A slot's receipts, newest first. A damaged one hides none of the others: it is nullopt.
+Result<std::vector<std::optional<Receipt>>> read_receipts(App& app, const SlotKey& slot, std::size_t limit) {
+  ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
+  ASCOPE_TRY_ASSIGN(ReceiptStore * receipts, services->receipts());
+  ASCOPE_TRY_ASSIGN(const auto texts, receipts->newest(app.ctx(), slot.store_name(), limit));
+  std::vector<std::optional<Receipt>> out;
   for (const auto& text : texts) {
-    ASCOPE_TRY_ASSIGN(const Json json, parse_json(text));
-    ASCOPE_TRY_ASSIGN(Receipt receipt, parse_receipt(json));
-    if (!starts_only || !receipt.rule.empty()) {
-      return std::optional<Receipt>(std::move(receipt));
-    }
+    const auto json = parse_json(text);
+    auto receipt = json ? parse_receipt(*json) : Result<Receipt>(json.error());
+    out.push_back(receipt ? std::optional<Receipt>(std::move(*receipt)) : std::nullopt);
   }
-  return std::optional<Receipt>{};
+  return out;
+}
+
+Error damaged_receipts(const SlotKey& slot, std::ptrdiff_t count) {
+  return make_error(ErrorKind::corrupt,
+                    fmt::format("{} receipt{} of {} {} damaged", count, count == 1 ? "" : "s", slot.written(),
+                                count == 1 ? "is" : "are"),
+                    "state and snapshots do not depend on them; the list forgets them after 200 newer ones");
 }
 
 Result<int> show(App& app, const Args& args) {
@@ -212,7 +220,11 @@ Result<int> show(App& app, const Args& args) {
   object["snapshots"] = view.aux.history.size();
   object["sandbox"] = sandbox_json(*services, app.ctx(), slot, view);
   ASCOPE_TRY_ASSIGN(object["holder"], holder_json(*services, app.ctx(), slot));
-  ASCOPE_TRY_ASSIGN(const auto last, last_receipt(*services, app.ctx(), slot, false));
+  ASCOPE_TRY_ASSIGN(const auto receipts, read_receipts(app, slot, 1));
+  const std::optional<Receipt> last = receipts.empty() ? std::nullopt : receipts.front();
+  if (!receipts.empty() && !last) {
+    app.out().warn(damaged_receipts(slot, 1).message);
+  }
   object["last_receipt"] = last ? receipt_json(*last) : Json(nullptr);
   Json shown = object;
   shown.erase("schema");
@@ -234,9 +246,8 @@ Result<int> history(App& app, const Args& args) {
   ASCOPE_TRY_ASSIGN(const SlotKey slot, app.slot(args));
   ASCOPE_TRY_ASSIGN(const std::uint64_t limit, parse_count(args.value("limit").value_or("20")));
   ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
-  ASCOPE_TRY_ASSIGN(ReceiptStore * receipts, services->receipts());
-  ASCOPE_TRY_ASSIGN(const auto texts, receipts->newest(app.ctx(), slot.store_name(), limit));
-  if (texts.empty()) {
+  ASCOPE_TRY_ASSIGN(const auto receipts, read_receipts(app, slot, limit));
+  if (receipts.empty()) {
     ASCOPE_TRY_ASSIGN(const SlotView view, read_slot(*services, app.ctx(), slot));
     if (view.record.kind == RecordClass::absent) {
       return make_error(ErrorKind::not_found, fmt::format("there is no slot {}", slot.written()),
@@ -247,26 +258,35 @@ Result<int> history(App& app, const Args& args) {
   std::vector<std::string> names;
   std::vector<std::vector<std::string>> table{
       {"TIME", "COMMAND", "OUTCOME", "BRANCH", "SNAPSHOT", "EXIT", "RECEIPT"}};
-  for (const auto& text : texts) {
-    ASCOPE_TRY_ASSIGN(Json json, parse_json(text));
-    ASCOPE_TRY_ASSIGN(const Receipt receipt, parse_receipt(json));
-    table.push_back({receipt.time, receipt.command, receipt.outcome,
-                     receipt.branch.empty() ? "-" : receipt.branch,
-                     receipt.snapshot.empty() ? "-" : receipt.snapshot.substr(0, 8),
-                     std::to_string(receipt.exit_code), receipt.id});
-    names.push_back(receipt.id);
-    rows.push_back(std::move(json));
+  for (const auto& receipt : receipts) {
+    if (receipt) {
+      table.push_back({receipt->time, receipt->command, receipt->outcome,
+                       receipt->branch.empty() ? "-" : receipt->branch,
+                       receipt->snapshot.empty() ? "-" : receipt->snapshot.substr(0, 8),
+                       std::to_string(receipt->exit_code), receipt->id});
+      names.push_back(receipt->id);
+      rows.push_back(receipt_json(*receipt));
+    }
   }
   app.out().list("ascope.history/1", "receipts", rows, names, rows.empty() ? "" : text_table(table));
-  return 0;
+  const auto damaged = std::count(receipts.begin(), receipts.end(), std::nullopt);
+  return damaged == 0 ? Result<int>(0) : damaged_receipts(slot, damaged);
 }
 
 // ---- why ----
 
 Result<int> why(App& app, const Args& args) {
   ASCOPE_TRY_ASSIGN(const SlotKey slot, app.slot(args));
-  ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
-  ASCOPE_TRY_ASSIGN(const auto last, last_receipt(*services, app.ctx(), slot, true));
+  ASCOPE_TRY_ASSIGN(const auto receipts, read_receipts(app, slot, 200));
+  const auto found = std::find_if(receipts.begin(), receipts.end(),
+                                  [](const auto& one) { return one && !one->rule.empty(); });
+  const std::optional<Receipt> last = found == receipts.end() ? std::nullopt : *found;
+  if (const auto damaged = std::count(receipts.begin(), found, std::nullopt); damaged > 0) {
+    if (!last) {
+      return damaged_receipts(slot, damaged);
+    }
+    app.out().warn(damaged_receipts(slot, damaged).message + "; a later start may be among them");
+  }
   if (!last) {
     return make_error(ErrorKind::not_found,
                       fmt::format("{} was never started, as far as its receipts go", slot.written()),
@@ -289,7 +309,7 @@ const Command kLsCommand{
     {},
     false,
     "ascope-sandbox ls\nascope-sandbox ls -o name -0 | xargs -0 -n1 ascope-sandbox show",
-    "10 15",
+    "8 10 11 14 15",
     ls};
 
 extern const Command kShowCommand;
@@ -303,7 +323,7 @@ const Command kShowCommand{
     kPositionals,
     false,
     "ascope-sandbox show user/assistant/alice -o json",
-    "4 9 10 15",
+    "4 8 9 10 11 14 15",
     show};
 
 extern const Command kHistoryCommand;
@@ -316,7 +336,7 @@ const Command kHistoryCommand{
     kPositionals,
     false,
     "ascope-sandbox history -n 5",
-    "4 10 15",
+    "4 8 10 11 14 15",
     history};
 
 extern const Command kWhyCommand;
@@ -328,7 +348,7 @@ const Command kWhyCommand{"why",
                           kPositionals,
                           false,
                           "ascope-sandbox why",
-                          "4 10 15",
+                          "4 8 10 11 14 15",
                           why};
 
 }  // namespace ascope

@@ -138,7 +138,7 @@ const Command kProjectPlanCommand{"project plan",
                                   kSlotOnly,
                                   false,
                                   "ascope-sandbox project plan user/default/alice",
-                                  "4 9 10 13",
+                                  "4 8 9 10 11 13 14 15",
                                   run_plan};
 
 extern const Command kProjectApplyCommand;
@@ -154,7 +154,7 @@ const Command kProjectApplyCommand{
     kSlotOnly,
     false,
     "ascope-sandbox project apply",
-    "4 5 6 9 10 13 15",
+    "4 5 6 8 9 10 11 13 14 15",
     run_apply};
 
 extern const Command kProjectStatusCommand;
@@ -166,7 +166,7 @@ const Command kProjectStatusCommand{"project status",
                                     kSlotOnly,
                                     false,
                                     "ascope-sandbox project status || ascope-sandbox project apply",
-                                    "1 4 9 10 13",
+                                    "1 4 8 9 10 11 13 14 15",
                                     run_status};
 
 extern const Command kProjectPushCommand;

@@ -33,6 +33,7 @@ Result<int> restore_to_folder(App& app, const SlotKey& slot, const std::string& 
                               const std::string& folder) {
   ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
   ASCOPE_TRY_ASSIGN(const SlotView view, read_slot(*services, app.ctx(), slot));
+  ASCOPE_TRY(require_readable(slot, view.record));
   ASCOPE_TRY_ASSIGN(const HistoryItem item,
                     find_snapshot(view.aux, view.record.meta ? view.record.meta->head : std::nullopt, name));
   const std::string target = absolute_path(folder, app.cwd());
@@ -44,15 +45,21 @@ Result<int> restore_to_folder(App& app, const SlotKey& slot, const std::string& 
                         "name an empty or new folder");
     }
   }
-  ASCOPE_TRY(make_dirs(target, 0755));
-  ASCOPE_TRY_ASSIGN(UniqueFd root, open_file(target, O_RDONLY | O_DIRECTORY));
   ASCOPE_TRY_ASSIGN(Repository * repository, services->repository());
   ASCOPE_TRY_ASSIGN(auto source, repository->open(app.ctx(), item, SnapshotPart::workspace));
+  ASCOPE_TRY(make_dirs(target, 0755));
+  ASCOPE_TRY_ASSIGN(UniqueFd root, open_file(target, O_RDONLY | O_DIRECTORY));
   ApplyOptions options;
   options.mode = ApplyMode::fresh;
-  auto report = apply_tree(app.ctx(), std::move(root), *source, options);
+  auto report = apply_tree(app.ctx(), UniqueFd(::fcntl(root.get(), F_DUPFD_CLOEXEC, 3)), *source, options);
   if (!report) {
-    return std::move(report).error().within(fmt::format("unpacking into '{}'", target));
+    // A snapshot shows only at its end that it is whole: what was written until then is not to be taken for
+    // one.
+    static_cast<void>(remove_tree_contents(std::move(root), {}).has_value());
+    if (!exists) {
+      ::rmdir(target.c_str());
+    }
+    return write_failure(std::move(report).error()).within(fmt::format("unpacking into '{}'", target));
   }
   for (const auto& note : report->notes) {
     app.out().warn(fmt::format("{}: {}", note.path, note.what));
@@ -165,7 +172,7 @@ const Command kRestoreCommand{
     kRestorePositionals,
     false,
     "ascope-sandbox restore latest~1 --dry-run\nascope-sandbox restore user/a/alice@v1 --into user/a/bob",
-    "3 4 5 6 7 8 9 10 12 15",
+    "3 4 5 6 7 8 9 10 11 12 14 15",
     restore};
 
 extern const Command kUndoCommand;
@@ -178,7 +185,7 @@ const Command kUndoCommand{
     kUndoPositionals,
     false,
     "ascope-sandbox undo",
-    "4 5 6 7 8 9 10 12 15",
+    "4 5 6 7 8 9 10 11 12 14 15",
     undo};
 
 }  // namespace ascope

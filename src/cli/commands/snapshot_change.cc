@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -31,7 +32,16 @@ constexpr std::array kImportArguments{
 // The archive as an open file that can be read twice; stdin is copied to one without a name.
 Result<UniqueFd> open_archive(App& app, const std::string& file) {
   if (file != "-") {
-    return open_file(file, O_RDONLY);
+    auto fd = open_file(file, O_RDONLY);
+    if (!fd) {
+      return std::move(fd).error().with_hint("check the path; - stands for stdin");
+    }
+    struct stat info{};
+    if (::fstat(fd->get(), &info) == 0 && S_ISDIR(info.st_mode)) {
+      return make_error(ErrorKind::usage, fmt::format("'{}' is a folder, not an archive", file),
+                        fmt::format("pack it: tar -C '{}' -c . | ascope-sandbox snapshot import -", file));
+    }
+    return fd;
   }
   ASCOPE_TRY(make_dirs(app.state_dir()));
   UniqueFd copy_of(::open(app.state_dir().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -61,10 +71,15 @@ Result<int> import_it(App& app, const Args& args) {
   ASCOPE_TRY_ASSIGN(const UniqueFd archive, open_archive(app, file));
   // Read to its end once before anything is done with it.
   ASCOPE_TRY_ASSIGN(const std::unique_ptr<ByteSource> first, from_start(archive));
-  ASCOPE_TRY_ASSIGN(const std::unique_ptr<TreeSource> looked_at, read_tar(*first));
-  Result<TreeTotals> totals = check_tree(app.ctx(), *looked_at);
+  const auto look = [&]() -> Result<TreeTotals> {
+    ASCOPE_TRY_ASSIGN(const std::unique_ptr<TreeSource> looked_at, read_tar(*first));
+    return check_tree(app.ctx(), *looked_at);
+  };
+  const Result<TreeTotals> totals = look();
   if (!totals) {
-    return std::move(totals).error().within(fmt::format("archive '{}'", file));
+    return Error(totals.error())
+        .within(fmt::format("archive '{}'", file))
+        .with_hint("a tar, plain or packed by gzip or zstd, is needed; 'tar -t' shows what is in one");
   }
   ASCOPE_TRY_ASSIGN(Receipt receipt, app.begin("snapshot import", slot));
   const std::string what = fmt::format("{} in {} entries of '{}'", format_size(totals->content_bytes),
@@ -190,7 +205,7 @@ const Command kSnapshotImportCommand{"snapshot import",
                                      kImportArguments,
                                      false,
                                      "ascope-sandbox snapshot import work.tar.zst user/assistant/alice",
-                                     "5 6 7 8 10 13 15",
+                                     "5 6 7 8 10 11 13 14 15",
                                      import_it};
 
 extern const Command kSnapshotTagCommand;
@@ -204,7 +219,7 @@ const Command kSnapshotTagCommand{
     kTagArguments,
     false,
     "ascope-sandbox snapshot tag latest before-upgrade",
-    "4 5 6 10 13 15",
+    "4 5 6 8 10 11 13 14 15",
     tag};
 
 extern const Command kSnapshotRmCommand;
@@ -218,7 +233,7 @@ const Command kSnapshotRmCommand{
     kRmArguments,
     false,
     "ascope-sandbox snapshot rm latest~3 --yes",
-    "4 5 6 7 10 13 15",
+    "4 5 6 7 8 10 11 13 14 15",
     rm,
     true};
 

@@ -253,7 +253,7 @@ const Command kSnapshotLsCommand{
     kSlotOnly,
     false,
     "ascope-sandbox snapshot ls user/assistant/alice -o json",
-    "4 8 10 13",
+    "4 8 10 11 13 14 15",
     ls};
 
 extern const Command kSnapshotShowCommand;
@@ -268,7 +268,7 @@ const Command kSnapshotShowCommand{
     kOneSnapshot,
     false,
     "ascope-sandbox snapshot show latest",
-    "4 8 10 13",
+    "4 8 10 11 13 14 15",
     show};
 
 extern const Command kSnapshotCheckCommand;
@@ -283,7 +283,7 @@ const Command kSnapshotCheckCommand{
     kMaybeSnapshot,
     false,
     "ascope-sandbox snapshot check --all --read-data",
-    "4 8 10 13",
+    "4 8 10 11 13 14 15",
     check};
 
 extern const Command kSnapshotStatsCommand;
@@ -297,7 +297,7 @@ const Command kSnapshotStatsCommand{
     kSlotOnly,
     false,
     "ascope-sandbox snapshot stats -o json",
-    "4 8 10 13",
+    "4 8 10 11 13 14 15",
     stats};
 
 }  // namespace ascope

@@ -43,6 +43,8 @@ class Readable {
   Result<std::unique_ptr<TreeSource>> open(App& app, SnapshotPart part, bool metadata_only = false) {
     return live_ ? live_->open(app, part, metadata_only) : open_part(app, chosen_->item, part);
   }
+  // Reads all of a saved snapshot and compares; what lives has nothing to be compared with.
+  Result<void> verify(App& app) { return chosen_ ? verify_snapshot(app, chosen_->item) : ok(); }
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
@@ -99,6 +101,7 @@ Result<int> cat(App& app, const Args& args) {
   ASCOPE_TRY_ASSIGN(Readable readable, Readable::choose(app, args.positionals[0]));
   ASCOPE_TRY_ASSIGN(SnapshotPath wanted, parse_snapshot_path(app, args.positionals[1]));
   const std::string shown = shown_path(wanted.part, wanted.path);
+  ASCOPE_TRY(readable.verify(app));  // stdout takes nothing back
   while (true) {
     ASCOPE_TRY_ASSIGN(const std::unique_ptr<TreeSource> source, readable.open(app, wanted.part));
     ASCOPE_TRY_ASSIGN(const std::optional<TreeEntry> entry, seek(app, *source, wanted.path));
@@ -270,7 +273,7 @@ Result<TarStats> export_to_file(TreeSource& source, const std::string& file, Tar
     if (outcome != 0) {
       return errno == EEXIST ? make_error(ErrorKind::conflict, fmt::format("'{}' exists already", file),
                                           "--force replaces it")
-                             : errno_error(fmt::format("naming '{}'", file), errno);
+                             : write_failure(errno_error(fmt::format("naming '{}'", file), errno));
     }
     return stats;
   };
@@ -302,6 +305,9 @@ Result<int> export_it(App& app, const Args& args) {
   }
   ASCOPE_TRY_ASSIGN(const std::unique_ptr<TreeSource> source,
                     open_part(app, chosen.item, roots ? SnapshotPart::roots : SnapshotPart::workspace));
+  if (file == "-") {
+    ASCOPE_TRY(verify_snapshot(app, chosen.item));  // stdout takes nothing back
+  }
   FdSink standard_output(STDOUT_FILENO);
   Result<TarStats> stats = file == "-" ? write_tar(*source, standard_output, format)
                                        : export_to_file(*source, file, format, args.flag("force"));
@@ -331,14 +337,13 @@ const Command kSnapshotCatCommand{
     "snapshot cat",
     "Snapshots",
     "write a file of a snapshot to stdout",
-    "Writes the file's bytes and nothing else, whatever -o says. A damaged snapshot is 8, "
-    "found at the latest when all of it has been read; what was written until then is not to "
-    "be trusted.",
+    "Writes the file's bytes and nothing else, whatever -o says. The snapshot is checked whole before: a "
+    "damaged one is 8, and nothing of it is written.",
     {},
     kCatArguments,
     false,
     "ascope-sandbox snapshot cat latest~1 src/main.c",
-    "4 8 9 10 13",
+    "4 8 9 10 11 13 14 15",
     cat};
 
 extern const Command kSnapshotFindCommand;
@@ -353,7 +358,7 @@ const Command kSnapshotFindCommand{"snapshot find",
                                    kFindArguments,
                                    false,
                                    "ascope-sandbox snapshot find latest '*.py'",
-                                   "1 4 8 9 10 13",
+                                   "1 4 8 9 10 11 13 14 15",
                                    find};
 
 extern const Command kSnapshotDiffCommand;
@@ -367,7 +372,7 @@ const Command kSnapshotDiffCommand{"snapshot diff",
                                    kDiffArguments,
                                    false,
                                    "ascope-sandbox snapshot diff latest~1 latest",
-                                   "1 4 8 9 10 13",
+                                   "1 4 8 9 10 11 13 14 15",
                                    diff};
 
 extern const Command kSnapshotExportCommand;
@@ -382,7 +387,7 @@ const Command kSnapshotExportCommand{
     kExportArguments,
     false,
     "ascope-sandbox snapshot export latest work.tar.zst",
-    "4 6 8 10 13 15",
+    "4 6 8 10 11 13 14 15",
     export_it};
 
 }  // namespace ascope

@@ -52,7 +52,7 @@ const Command kStartCommand{
     kPositionals,
     false,
     "ascope-sandbox start\nascope-sandbox start user/assistant/alice --expect A,B -o json",
-    "4 5 6 7 8 9 10 12 13 14 15",
+    "4 5 6 7 8 9 10 11 12 13 14 15",
     start};
 
 extern const Command kExplainCommand;
@@ -68,7 +68,7 @@ const Command kExplainCommand{"explain",
                               kPositionals,
                               false,
                               "ascope-sandbox explain -o json",
-                              "8 9 10 13",
+                              "8 9 10 11 13 14 15",
                               explain};
 
 }  // namespace ascope

@@ -127,7 +127,7 @@ const Command kStateExportCommand{"state export",
                                   kSlotOnly,
                                   false,
                                   "ascope-sandbox state export user/assistant/alice > alice.json",
-                                  "4 8 10 11 13 15",
+                                  "4 8 10 11 13 14 15",
                                   run_export};
 
 extern const Command kStateImportCommand;
@@ -142,7 +142,7 @@ const Command kStateImportCommand{"state import",
                                   kImportPositionals,
                                   false,
                                   "ascope-sandbox state import alice.json user/assistant/alice",
-                                  "5 6 7 8 10 11 13 15",
+                                  "5 6 7 8 10 11 13 14 15",
                                   run_import};
 
 extern const Command kStateRmCommand;
@@ -156,7 +156,7 @@ const Command kStateRmCommand{"state rm",
                               kSlotOnly,
                               false,
                               "ascope-sandbox state rm --yes user/assistant/alice",
-                              "4 5 6 7 10 11 13 15",
+                              "4 5 6 7 8 10 11 13 14 15",
                               run_rm,
                               true};
 

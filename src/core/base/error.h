@@ -50,10 +50,11 @@ struct Error {
 [[nodiscard]] Error make_error(ErrorKind kind, std::string message, std::string hint = {});
 // An `io` error from `errno_value`: "WHAT: No space left on device". EACCES and EPERM become `denied`.
 [[nodiscard]] Error errno_error(std::string_view what, int errno_value);
-// What a failure of a store on this machine's own disk means. One that cannot be read is one that cannot be
-// asked
-// (`store_unavailable`), one that cannot be written is this machine's fault (`io`), as is having no room or
-// no descriptors left. Errors that no system call caused stay as they are.
+// What the failure of a system call means, in one place. A file or store of this machine that cannot be
+// written is this machine's fault (`io`), as is having no room or no descriptors left; the functions of
+// core/base/file.h say so themselves. A store that cannot be read is one that cannot be asked
+// (`store_unavailable`). What is left as `denied` is a file of the user's that may not be read, and
+// credentials. Errors that no system call caused stay as they are.
 [[nodiscard]] Error read_failure(Error error);
 [[nodiscard]] Error write_failure(Error error);
 

@@ -71,7 +71,7 @@ Result<void> write_file_atomic(const std::string& path, ByteView data, mode_t mo
   if (::rename(temp.c_str(), path.c_str()) != 0) {
     const int saved = errno;
     ::unlink(temp.c_str());
-    return path_error("replacing", path, saved);
+    return write_failure(path_error("replacing", path, saved));
   }
   return sync_dir(parent_of(path));
 }
@@ -85,7 +85,7 @@ Result<bool> create_file(const std::string& path, ByteView data, mode_t mode) {
     if (saved == EEXIST) {
       return false;
     }
-    return path_error("creating", path, saved);
+    return write_failure(path_error("creating", path, saved));
   }
   ASCOPE_TRY(sync_dir(parent_of(path)));
   return true;
@@ -109,7 +109,7 @@ Result<void> make_dirs(const std::string& path, mode_t mode) {
   if (saved == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
     return ok();
   }
-  return errno_error("making folder '" + path + "'", saved == EEXIST ? ENOTDIR : saved);
+  return write_failure(errno_error("making folder '" + path + "'", saved == EEXIST ? ENOTDIR : saved));
 }
 
 Result<bool> path_exists(const std::string& path) {
@@ -149,7 +149,7 @@ Result<std::vector<std::string>> list_dir(const std::string& path) {
 
 Result<void> remove_file(const std::string& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-    return errno_error("removing '" + path + "'", errno);
+    return write_failure(errno_error("removing '" + path + "'", errno));
   }
   return ok();
 }
@@ -161,7 +161,8 @@ Result<UniqueFd> open_file(const std::string& path, int flags, mode_t mode) {
       return UniqueFd(fd);
     }
     if (errno != EINTR) {
-      return path_error("opening", path, errno);
+      Error error = path_error("opening", path, errno);
+      return (flags & O_ACCMODE) == O_RDONLY ? error : write_failure(std::move(error));
     }
   }
 }

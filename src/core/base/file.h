@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole files and folders of our own (state folder, caches). Not for what lies inside a sandbox: that is
-// core/tree.
+// core/tree. What may not be written is `io` (write_failure), what may not be read `denied`.
 #pragma once
 
 #include <optional>

@@ -8,6 +8,7 @@
 #include "core/engine/gather.h"
 #include "core/engine/save.h"
 #include "core/engine/session.h"
+#include "core/object_key.h"
 
 namespace ascope {
 
@@ -35,6 +36,11 @@ Result<std::optional<HistoryItem>> choose_head(EngineServices& services, const O
   if (!options.snapshot.empty()) {
     if (const HistoryItem* known = find_item(aux, options.snapshot)) {
       return std::optional<HistoryItem>(*known);
+    }
+    if (!is_object_key(options.snapshot + ".tar")) {
+      return make_error(ErrorKind::usage,
+                        fmt::format("'{}' cannot be the id of a snapshot", options.snapshot),
+                        "'ascope-sandbox snapshot ls --all' lists what the store holds");
     }
     ASCOPE_TRY_ASSIGN(BlobStore * blobs, services.blobs());
     ASCOPE_TRY_ASSIGN(HistoryItem item, describe_object(ctx, *blobs, options.snapshot));

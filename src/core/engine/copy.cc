@@ -262,7 +262,8 @@ Result<CopyReport> copy_out(EngineServices& services, const OpContext& ctx, cons
         return make_error(folder.error().kind == ErrorKind::denied ? ErrorKind::denied : ErrorKind::io,
                           fmt::format("there is no folder '{}' to copy into", place.folder));
       }
-      return apply_tree(ctx, std::move(folder).value(), source, options);
+      auto applied = apply_tree(ctx, std::move(folder).value(), source, options);
+      return applied ? std::move(applied) : write_failure(std::move(applied).error());
     };
     const Open open = [&]() -> Result<OpenedTree> {
       ASCOPE_TRY_ASSIGN(auto reader, session.read(inside));

@@ -32,8 +32,10 @@ Result<std::string> save_if_needed(EngineServices& services, const OpContext& ct
     return head;
   }
   const HistoryItem* parent = head.empty() ? nullptr : find_item(session.aux(), head);
+  const bool last_copy = options.release == "destroy" || options.kind == "snapshot";
+  const ParentCheck check = last_copy ? ParentCheck::read : ParentCheck::look;
   ASCOPE_TRY_ASSIGN(SavedTree saved, save_tree(services, ctx, session, *attached.sandbox, attached.info,
-                                               parent, options.kind, receipt));
+                                               parent, options.kind, check, receipt));
   receipt.changed = saved.changed;
   const std::string id = saved.item.snapshot;
   if (saved.changed) {

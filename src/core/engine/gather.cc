@@ -245,7 +245,8 @@ class Gatherer {
     if (!out_.head) {
       return never_or_unreadable();
     }
-    auto health = (*repository)->check(ctx_, *out_.head, false);
+    // Who goes on over a loss must not be stopped by damage that only the bytes show.
+    auto health = (*repository)->check(ctx_, *out_.head, options_.allow_loss);
     if (!health) {
       snapshot_error(health.error());
       return ok();
@@ -411,15 +412,7 @@ Result<std::optional<HistoryItem>> head_item(EngineServices& services, const OpC
         return std::optional<HistoryItem>(item);
       }
     }
-    // The history is lost, head is not: the record alone says what must be there.
-    HistoryItem item;
-    item.snapshot = meta->head->snapshot;
-    item.format = meta->head->format;
-    item.object = meta->head->object;
-    item.size_bytes = meta->head->size_bytes;
-    item.sha256 = meta->head->sha256;
-    item.version = meta->head->version;
-    return std::optional<HistoryItem>(std::move(item));
+    return make_error(ErrorKind::internal, "the head is not in the history that was read");
   }
   if (view.record.kind == RecordClass::foreign) {
     const auto snapshot = view.record.document.find("snapshot");

@@ -133,8 +133,8 @@ class SlotCollector {
     const auto& meta = session_->record().meta;
     const HistoryItem* parent =
         meta && meta->head ? find_item(session_->aux(), meta->head->snapshot) : nullptr;
-    ASCOPE_TRY_ASSIGN(SavedTree saved,
-                      save_tree(services_, ctx_, *session_, sandbox, info, parent, "stranded", receipt_));
+    ASCOPE_TRY_ASSIGN(SavedTree saved, save_tree(services_, ctx_, *session_, sandbox, info, parent,
+                                                 "stranded", ParentCheck::read, receipt_));
     if (!saved.changed) {
       return ok();
     }
@@ -222,6 +222,12 @@ Result<void> collect_pending(EngineServices& services, const OpContext& ctx, con
         continue;
       }
       return std::move(session).error();
+    }
+    if (const SlotRecord& record = (*session)->record(); !require_readable(slot, record)) {
+      items.push_back({GcAction::skipped, "object", id, slot.written(),
+                       fmt::format("the slot's record is {}: {}", to_string(record.kind), record.problem),
+                       0});
+      continue;
     }
     if ((*session)->aux_lost() || find_item((*session)->aux(), id) != nullptr) {
       if (!options.dry_run && !(*session)->aux_lost()) {
@@ -379,7 +385,9 @@ Result<bool> used_by_other_slot(EngineServices& services, const OpContext& ctx, 
     ASCOPE_TRY_ASSIGN(const SlotView view, read_slot(services, ctx, other));
     const bool in_head =
         view.record.meta && view.record.meta->head && view.record.meta->head->object == item.object;
-    if (in_head || view.aux_lost || find_item(view.aux, item.snapshot) != nullptr) {
+    // What cannot be read may name anything.
+    const bool unknown = view.aux_lost || !require_readable(other, view.record);
+    if (in_head || unknown || find_item(view.aux, item.snapshot) != nullptr) {
       return true;
     }
   }

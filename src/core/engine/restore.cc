@@ -28,11 +28,14 @@ class Restorer {
         receipt_(receipt) {}
 
   Result<void> run() {
-    ASCOPE_TRY(check_object());
+    ASCOPE_TRY(check_object(false));
     ASCOPE_TRY(find_sandbox());
     receipt_.restored = item_.snapshot;
     if (options_.dry_run) {
       return preview();
+    }
+    if (attached_ && attached_->info.phase == SandboxPhase::running) {
+      ASCOPE_TRY(check_object(true));  // nothing that runs is ended for a snapshot that cannot be put back
     }
     ASCOPE_TRY(session_.claim(ctx_, receipt_));
     if (!attached_) {
@@ -44,9 +47,9 @@ class Restorer {
   }
 
  private:
-  Result<void> check_object() {
+  Result<void> check_object(bool read_data) {
     ASCOPE_TRY_ASSIGN(Repository * repository, services_.repository());
-    ASCOPE_TRY_ASSIGN(const SnapshotHealth health, repository->check(ctx_, item_, false));
+    ASCOPE_TRY_ASSIGN(const SnapshotHealth health, repository->check(ctx_, item_, read_data));
     switch (health) {
       case SnapshotHealth::usable:
         return ok();
@@ -122,10 +125,7 @@ class Restorer {
     apply.set_owner = true;
     apply.allow_setid = true;
     apply.only = options_.paths;
-    apply.skip_paths = {".ascope-restore", ".ascope-stage", ".ascope-tree"};
-    for (auto& path : excluded_entry_paths(services_.profile())) {
-      apply.skip_paths.push_back(path);
-    }
+    apply.skip_paths = excluded_entry_paths(services_.profile());
     return apply;
   }
 
@@ -167,13 +167,19 @@ class Restorer {
     ASCOPE_TRY(attached_->sandbox->stop(ctx_, session_.fence()));
     ASCOPE_TRY_ASSIGN(const TreeProbe probe,
                       attached_->sandbox->files().probe(ctx_, services_.profile().workspace_root));
+    if (probe.marked && !options_.paths.empty()) {
+      // Single paths over a tree of which nobody knows what it is would make a blend of it for good.
+      return make_error(ErrorKind::incomplete, "a restore was not finished in this workspace",
+                        fmt::format("'ascope-sandbox start {}' finishes it", slot_.written()));
+    }
     if (!probe.exists || probe.marked) {
       session_.aux().undo = head;
       return ok();  // nothing whole is there; head has it
     }
     const HistoryItem* parent = head.empty() ? nullptr : find_item(session_.aux(), head);
-    ASCOPE_TRY_ASSIGN(SavedTree saved, save_tree(services_, ctx_, session_, *attached_->sandbox,
-                                                 attached_->info, parent, "safety", receipt_));
+    ASCOPE_TRY_ASSIGN(SavedTree saved,
+                      save_tree(services_, ctx_, session_, *attached_->sandbox, attached_->info, parent,
+                                "safety", ParentCheck::look, receipt_));
     session_.aux().undo = saved.item.snapshot;
     if (saved.changed) {
       receipt_.safety = saved.item.snapshot;
@@ -269,12 +275,14 @@ Result<void> restore_slot(EngineServices& services, const OpContext& ctx, const 
                           const SlotKey& target, const RestoreOptions& options, Receipt& receipt) {
   ASCOPE_TRY_ASSIGN(auto session, open_session(services, ctx, target, options, receipt));
   HistoryItem item;
+  ASCOPE_TRY(require_readable(target, session->record()));
   if (source == target) {
     const auto& meta = session->record().meta;
     ASCOPE_TRY_ASSIGN(item,
                       find_snapshot(session->aux(), meta ? meta->head : std::nullopt, options.snapshot));
   } else {
     ASCOPE_TRY_ASSIGN(const SlotView other, read_slot(services, ctx, source));
+    ASCOPE_TRY(require_readable(source, other.record));
     const auto& meta = other.record.meta;
     ASCOPE_TRY_ASSIGN(item, find_snapshot(other.aux, meta ? meta->head : std::nullopt, options.snapshot));
   }
@@ -285,6 +293,7 @@ Result<void> restore_slot(EngineServices& services, const OpContext& ctx, const 
 Result<void> undo_restore(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
                           const RestoreOptions& options, Receipt& receipt) {
   ASCOPE_TRY_ASSIGN(auto session, open_session(services, ctx, slot, options, receipt));
+  ASCOPE_TRY(require_readable(slot, session->record()));
   const std::string back = session->aux().undo;
   if (back.empty()) {
     return make_error(ErrorKind::not_found, fmt::format("{} has no restore to take back", slot.written()),

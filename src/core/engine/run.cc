@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/engine/finish.h"
+#include "core/engine/import.h"
 #include "core/engine/save.h"
 #include "core/engine/start.h"
 
@@ -42,7 +44,11 @@ Json exec_json(const ExecOutcome& outcome) {
 }
 
 // The profile's present variables below the call's own: a sandbox that runs already knows those of its start.
+// A relative working folder is below the workspace root.
 ExecRequest with_environment(const Profile& profile, ExecRequest request) {
+  if (!request.cwd.empty()) {
+    request.cwd = absolute_path(request.cwd, profile.workspace_root);
+  }
   request.environment.insert(profile.environment.begin(), profile.environment.end());
   return request;
 }
@@ -91,11 +97,7 @@ namespace {
 Result<AttachedSlot> attach(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
                             const SlotView& view, bool peek) {
   const SlotRecord& record = view.record;
-  if (record.kind == RecordClass::corrupt || record.kind == RecordClass::newer) {
-    return make_error(record.kind == RecordClass::corrupt ? ErrorKind::corrupt : ErrorKind::unsupported,
-                      fmt::format("the state of {} cannot be used: {}", slot.written(), record.problem),
-                      fmt::format("'ascope-sandbox show {}' tells more", slot.written()));
-  }
+  ASCOPE_TRY(require_readable(slot, record));
   if (record.kind == RecordClass::absent || record.kind == RecordClass::tombstone) {
     return not_running(slot, "there is no such slot");
   }
@@ -182,6 +184,9 @@ Result<ExecOutcome> exec_in_slot(EngineServices& services, const OpContext& ctx,
 
 Result<ExecOutcome> run_in_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
                                 const RunOptions& options, const ExecStreams& streams, Receipt& receipt) {
+  if (!options.tag.empty()) {
+    ASCOPE_TRY(check_tag(options.tag));
+  }
   SessionOptions session_options;
   session_options.wait = options.start.lock.wait;
   session_options.lease_token = options.start.lock.lease_token;

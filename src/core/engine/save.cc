@@ -158,7 +158,7 @@ const HistoryItem* find_item(const Aux& aux, std::string_view snapshot) {
 
 Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, SlotSession& session,
                             Sandbox& sandbox, const ResourceInfo& info, const HistoryItem* parent,
-                            std::string_view kind, Receipt& receipt) {
+                            std::string_view kind, ParentCheck parent_check, Receipt& receipt) {
   PhaseTimer timer(receipt, "snapshot", *ctx.clock);
   const Profile& profile = services.profile();
   ASCOPE_TRY_ASSIGN(Repository * repository, services.repository());
@@ -194,6 +194,7 @@ Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, Slot
   request.workspace = &workspace_guard;
   request.roots = roots_guard.get();
   request.parent = parent;
+  request.read_parent = parent_check == ParentCheck::read;
   ASCOPE_TRY(session.note_pending(request.id));
   ASCOPE_TRY(services.step("before-objects"));
   auto saved = repository->save(ctx, request);

@@ -11,6 +11,12 @@
 
 namespace ascope {
 
+// What an equal parent has to pass before a save says "unchanged".
+enum class ParentCheck {
+  look,  // its objects are there, of the right size and version
+  read   // every byte of them, for the caller may destroy the tree, or was asked to save by hand
+};
+
 struct SavedTree {
   bool changed = true;  // false: equal to `parent`, nothing was written
   HistoryItem item;     // complete: kind, time, parent, rev, fence, host, tree filled in
@@ -30,7 +36,7 @@ TreeSelection other_selection(const Profile& profile);
 // an empty archive over a good one). On failure nothing is left in the store. `parent` may be null.
 Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, SlotSession& session,
                             Sandbox& sandbox, const ResourceInfo& info, const HistoryItem* parent,
-                            std::string_view kind, Receipt& receipt);
+                            std::string_view kind, ParentCheck parent_check, Receipt& receipt);
 
 // The record's head for an item.
 HeadRef head_ref(const EngineServices& services, const HistoryItem& item);

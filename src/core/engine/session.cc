@@ -30,6 +30,18 @@ std::optional<std::uint64_t> aux_revision(std::string_view key) {
   return rev;
 }
 
+// What the record alone knows of its head.
+HistoryItem item_of(const HeadRef& head) {
+  HistoryItem item;
+  item.snapshot = head.snapshot;
+  item.format = head.format;
+  item.object = head.object;
+  item.size_bytes = head.size_bytes;
+  item.sha256 = head.sha256;
+  item.version = head.version;
+  return item;
+}
+
 struct FoundAux {
   Aux aux;
   std::uint64_t rev = 0;
@@ -57,14 +69,13 @@ Result<std::optional<FoundAux>> newest_aux(StateStore& state, const OpContext& c
   return std::optional<FoundAux>{};
 }
 
-Result<void> load_aux(StateStore& state, const OpContext& ctx, const std::string& slot, SlotView& view) {
-  auto& meta = view.record.meta;
-  if (view.record.kind == RecordClass::ours || (view.record.kind == RecordClass::tombstone && meta)) {
-    if (!meta->aux) {
-      return ok();
-    }
-    ASCOPE_TRY_ASSIGN(const auto bytes, state.read(ctx, slot, meta->aux->key));
-    auto aux = bytes && sha256_hex(*bytes) == meta->aux->sha256
+// The history of a record that we can trust. It always has the head: where the aux is lost, that alone is
+// known.
+Result<void> load_own_aux(StateStore& state, const OpContext& ctx, const std::string& slot, SlotView& view) {
+  const SlotMeta& meta = *view.record.meta;
+  if (meta.aux) {
+    ASCOPE_TRY_ASSIGN(const auto bytes, state.read(ctx, slot, meta.aux->key));
+    auto aux = bytes && sha256_hex(*bytes) == meta.aux->sha256
                    ? parse_aux(*bytes)
                    : Result<Aux>(make_error(ErrorKind::corrupt, "the aux value is missing or altered"));
     if (aux) {
@@ -73,20 +84,34 @@ Result<void> load_aux(StateStore& state, const OpContext& ctx, const std::string
       view.aux_lost = true;
       log("state", LogLevel::warn, "history of slot '{}' is lost: {}", slot, aux.error().message);
     }
-    return ok();
   }
-  if (view.record.kind == RecordClass::foreign || view.record.kind == RecordClass::absent) {
+  auto& history = view.aux.history;
+  const auto is_head = [&](const HistoryItem& item) { return item.snapshot == meta.head->snapshot; };
+  if (meta.head && std::none_of(history.begin(), history.end(), is_head)) {
+    history.insert(history.begin(), item_of(*meta.head));
+  }
+  return ok();
+}
+
+Result<void> load_aux(StateStore& state, const OpContext& ctx, const std::string& slot, SlotView& view) {
+  auto& meta = view.record.meta;
+  const RecordClass kind = view.record.kind;
+  if (kind == RecordClass::ours || (kind == RecordClass::tombstone && meta)) {
+    return load_own_aux(state, ctx, slot, view);
+  }
+  if (kind == RecordClass::foreign || kind == RecordClass::absent || kind == RecordClass::corrupt) {
     ASCOPE_TRY_ASSIGN(auto found, newest_aux(state, ctx, slot));
-    if (found) {
-      view.aux = std::move(found->aux);
-      if (view.record.kind == RecordClass::foreign) {
-        if (!meta) {
-          meta.emplace();
-        }
-        meta->rev = std::max(meta->rev, found->rev);
-        for (const auto& item : view.aux.history) {
-          meta->fence = std::max(meta->fence, item.fence);
-        }
+    if (!found) {
+      return ok();
+    }
+    view.aux = std::move(found->aux);
+    if (kind != RecordClass::absent) {
+      if (!meta) {
+        meta.emplace();
+      }
+      meta->rev = std::max(meta->rev, found->rev);
+      for (const auto& item : view.aux.history) {
+        meta->fence = std::max(meta->fence, item.fence);
       }
     }
   }
@@ -128,6 +153,23 @@ Result<SlotView> read_slot(EngineServices& services, const OpContext& ctx, const
   return view;
 }
 
+Result<void> require_readable(const SlotKey& slot, const SlotRecord& record) {
+  if (record.kind == RecordClass::newer) {
+    return make_error(ErrorKind::unsupported,
+                      fmt::format("the state of {} was written by a newer version", slot.written()),
+                      "use that version of ascope-sandbox");
+  }
+  if (record.kind == RecordClass::corrupt) {
+    return make_error(
+        ErrorKind::corrupt, fmt::format("the state of {} is damaged: {}", slot.written(), record.problem),
+        fmt::format(
+            "'ascope-sandbox state export --raw {0}' shows it; 'adopt {0}' rebuilds it; 'state rm {0}' "
+            "gives it up",
+            slot.written()));
+  }
+  return ok();
+}
+
 Result<std::string> store_realm(EngineServices& services, const OpContext& ctx) {
   ASCOPE_TRY_ASSIGN(StateStore * state, services.state());
   for (int attempt = 0; attempt < 3; ++attempt) {
@@ -162,14 +204,12 @@ Result<std::unique_ptr<SlotSession>> SlotSession::open(EngineServices& services,
   PhaseTimer timer(receipt, "lease", *ctx.clock);
 
   const std::string lock_dir = services.state_dir() + "/locks";
-  if (auto made = make_dirs(lock_dir); !made) {
-    return write_failure(std::move(made).error());
-  }
+  ASCOPE_TRY(make_dirs(lock_dir));
   session->lock_path_ = lock_dir + "/" + slot.file_name();
   auto local = LocalLock::acquire(ctx, session->lock_path_, options.local, wait);
   if (!local) {
-    return write_failure(
-        std::move(local).error().within("waiting for other commands of " + slot.written() + " on this host"));
+    return std::move(local).error().within("waiting for other commands of " + slot.written() +
+                                           " on this host");
   }
   session->lock_.emplace(std::move(*local));
 
@@ -233,14 +273,8 @@ std::string pending_folder(const EngineServices& services) {
 }
 
 Result<void> SlotSession::note_pending(const std::string& snapshot) {
-  const auto write = [&]() -> Result<void> {
-    ASCOPE_TRY(make_dirs(pending_folder(services_)));
-    ASCOPE_TRY(create_file(pending_folder(services_) + "/" + snapshot, slot_.written()));
-    return ok();
-  };
-  if (auto written = write(); !written) {
-    return write_failure(std::move(written).error());
-  }
+  ASCOPE_TRY(make_dirs(pending_folder(services_)));
+  ASCOPE_TRY(create_file(pending_folder(services_) + "/" + snapshot, slot_.written()));
   pending_.push_back(snapshot);
   return ok();
 }

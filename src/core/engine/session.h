@@ -24,13 +24,17 @@ struct SessionOptions {
 };
 
 // Reads a slot's record and the aux it names. `store_unavailable` if the store cannot be asked; every class
-// of record is a value. A record without its aux: empty aux and `aux_lost`.
+// of record is a value. A record without its aux: a history of its head alone, and `aux_lost`.
 struct SlotView {
   SlotRecord record;
   Aux aux;
   bool aux_lost = false;
 };
 Result<SlotView> read_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot);
+
+// `corrupt` or `unsupported` for a record that cannot be read or is of a newer version; nothing is done with
+// it.
+Result<void> require_readable(const SlotKey& slot, const SlotRecord& record);
 
 // Where a small file of ours names the objects of a save before they are put (SlotSession::note_pending).
 std::string pending_folder(const EngineServices& services);
@@ -60,7 +64,8 @@ class SlotSession {
   // those of a save that was killed and never takes another program's object for garbage. The next commit
   // forgets it.
   Result<void> note_pending(const std::string& snapshot);
-  // Swaps the local lock between commit and exclusive, keeping the place in the queue.
+  // Swaps the local lock between commit and exclusive, never letting go. `busy` if commands that run in the
+  // sandbox did not end within the session's wait.
   Result<void> relock(const OpContext& ctx, LockMode mode);
 
   // Writes our fence into the record (or makes a first one as a tombstone-free claim: an absent slot is

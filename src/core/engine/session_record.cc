@@ -31,24 +31,7 @@ Result<void> SlotSession::claim(const OpContext& ctx, Receipt& receipt) {
   PhaseTimer timer(receipt, "claim", *ctx.clock);
   ASCOPE_TRY(services_.step("before-claim"));
   SlotRecord& record = view_.record;
-  switch (record.kind) {
-    case RecordClass::newer:
-      return make_error(ErrorKind::unsupported,
-                        fmt::format("the state of {} was written by a newer version", slot_.written()),
-                        "use that version of ascope-sandbox");
-    case RecordClass::corrupt:
-      return make_error(
-          ErrorKind::corrupt, fmt::format("the state of {} is damaged: {}", slot_.written(), record.problem),
-          fmt::format(
-              "'ascope-sandbox state export --raw {0}' shows it; 'adopt {0}' rebuilds it; 'state rm {0}' "
-              "gives it up",
-              slot_.written()));
-    case RecordClass::absent:
-    case RecordClass::tombstone:
-    case RecordClass::ours:
-    case RecordClass::foreign:
-      break;
-  }
+  ASCOPE_TRY(require_readable(slot_, record));
   const std::uint64_t seen = record.meta ? record.meta->fence : 0;
   if (!keeper_) {
     fence_ = seen + 1;  // lock.store none: order by the record's own compare-and-swap alone

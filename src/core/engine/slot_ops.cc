@@ -4,6 +4,8 @@
 
 #include "core/engine/finish.h"
 #include "core/engine/gather.h"
+#include "core/engine/gc.h"
+#include "core/engine/import.h"
 #include "core/engine/save.h"
 
 namespace ascope {
@@ -55,13 +57,18 @@ bool live_elsewhere(const SlotView& view, const HostFacts& host) {
   return live && !live->clean && live->bound && *live->bound != host.id;
 }
 
-Result<void> remove_snapshots(EngineServices& services, const OpContext& ctx, const Aux& aux) {
+// Those that no fork names.
+Result<void> remove_snapshots(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
+                              const Aux& aux) {
   if (!services.has_snapshots()) {
     return ok();
   }
   ASCOPE_TRY_ASSIGN(Repository * repository, services.repository());
   for (const auto& item : aux.history) {
-    ASCOPE_TRY(repository->remove(ctx, item));
+    ASCOPE_TRY_ASSIGN(const bool used, used_by_other_slot(services, ctx, slot, item));
+    if (!used) {
+      ASCOPE_TRY(repository->remove(ctx, item));
+    }
   }
   return ok();
 }
@@ -151,6 +158,9 @@ Result<void> snapshot_slot(EngineServices& services, const OpContext& ctx, const
       auto session,
       SlotSession::open(services, ctx, slot, session_options(options.lock, LockMode::commit), receipt));
   ASCOPE_TRY(require_slot(slot, session->view()));
+  if (!options.tag.empty()) {
+    ASCOPE_TRY(check_tag(options.tag));
+  }
   if (!services.has_snapshots()) {
     return make_error(ErrorKind::unsupported, "the profile has no snapshot store (snapshots.store: none)",
                       "set snapshots.store, for example to 'local:'");
@@ -186,6 +196,37 @@ Result<void> stop_slot(EngineServices& services, const OpContext& ctx, const Slo
   return session->close(ctx);
 }
 
+namespace {
+
+// For a sandbox that does not answer any more: gives up the work in it, commits that, then ends it by force.
+Result<void> give_up_sandbox(EngineServices& services, const OpContext& ctx, SlotSession& session,
+                             Receipt& receipt) {
+  const SlotMeta& meta = *session.record().meta;
+  const LiveMark live = *meta.live;
+  SlotSession::Change change;
+  change.head = meta.head;
+  ASCOPE_TRY_ASSIGN(change.document, slot_document(services, session.record(), nullptr,
+                                                   meta.head ? meta.head->snapshot : "", true, ""));
+  receipt.sandbox = live.sandbox.value_or("");
+  receipt.snapshot = meta.head ? meta.head->snapshot : "";
+  receipt.lost_since = live.clean ? "" : live.since;
+  receipt.why = "the sandbox did not answer; it was ended without saving";
+  ASCOPE_TRY(session.commit(ctx, change, receipt));
+  receipt.changed = true;
+  ASCOPE_TRY_ASSIGN(Backend * backend, services.backend());
+  auto ended = [&]() -> Result<void> {
+    ASCOPE_TRY_ASSIGN(const auto sandbox, backend->attach(ctx, live.sandbox.value_or("")));
+    return sandbox->destroy(ctx, session.fence());
+  }();
+  if (!ended) {
+    receipt.warnings.push_back("the sandbox could not be destroyed ('ascope-sandbox gc' will): " +
+                               ended.error().message);
+  }
+  return ok();
+}
+
+}  // namespace
+
 Result<void> remove_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
                          const RemoveOptions& options, Receipt& receipt) {
   ASCOPE_TRY_ASSIGN(
@@ -196,8 +237,23 @@ Result<void> remove_slot(EngineServices& services, const OpContext& ctx, const S
   if (live_elsewhere(session->view(), host) && !options.allow_loss) {
     return work_elsewhere(slot, *session->record().meta->live);
   }
-  ASCOPE_TRY_ASSIGN(auto attached, attach_if_there(services, ctx, slot, session->view()));
+  auto found = attach_if_there(services, ctx, slot, session->view());
+  const auto& meta = session->record().meta;
+  const bool forced = !found && found.error().kind == ErrorKind::backend_unavailable && options.allow_loss &&
+                      meta && meta->live && external_id(session->view(), StartOptions{}).empty();
+  if (!found && !forced) {
+    return std::move(found).error();
+  }
   ASCOPE_TRY(session->claim(ctx, receipt));
+  std::optional<AttachedSlot> attached;
+  if (forced) {
+    ASCOPE_TRY(give_up_sandbox(services, ctx, *session, receipt));
+  } else {
+    attached = std::move(*found);
+  }
+  if (forced && !options.purge) {
+    return session->close(ctx);
+  }
   if (!options.purge) {
     if (!attached) {
       receipt.why = "it has no sandbox here";
@@ -223,7 +279,7 @@ Result<void> remove_slot(EngineServices& services, const OpContext& ctx, const S
     receipt.sandbox = attached->info.id;
     ASCOPE_TRY(attached->sandbox->destroy(ctx, session->fence()));
   }
-  ASCOPE_TRY(remove_snapshots(services, ctx, aux));
+  ASCOPE_TRY(remove_snapshots(services, ctx, slot, aux));
   return session->close(ctx);
 }
 

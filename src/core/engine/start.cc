@@ -135,8 +135,9 @@ class Starter {
 
   // Saves the present tree beside the history and commits that before the tree is touched.
   Result<void> strand() {
-    ASCOPE_TRY_ASSIGN(SavedTree saved, save_tree(services_, ctx_, session_, *found_.sandbox, *found_.info,
-                                                 head_ ? &*head_ : nullptr, "stranded", receipt_));
+    ASCOPE_TRY_ASSIGN(SavedTree saved,
+                      save_tree(services_, ctx_, session_, *found_.sandbox, *found_.info,
+                                head_ ? &*head_ : nullptr, "stranded", ParentCheck::look, receipt_));
     if (!saved.changed) {
       return ok();
     }
@@ -162,8 +163,9 @@ class Starter {
         session_.record().meta && session_.record().meta->live ? session_.record().meta->live->since : "";
     if (!found_.replaced_settings.empty()) {
       if (!clean_ && services_.has_snapshots()) {
-        ASCOPE_TRY_ASSIGN(SavedTree saved, save_tree(services_, ctx_, session_, *sandbox_, info_,
-                                                     head_ ? &*head_ : nullptr, "replaced", receipt_));
+        ASCOPE_TRY_ASSIGN(SavedTree saved,
+                          save_tree(services_, ctx_, session_, *sandbox_, info_, head_ ? &*head_ : nullptr,
+                                    "replaced", ParentCheck::look, receipt_));
         if (saved.changed) {
           session_.aux().history.insert(session_.aux().history.begin(), saved.item);
           receipt_.changed = true;
@@ -348,12 +350,9 @@ Result<void> restore_tree(EngineServices& services, const OpContext& ctx, Sandbo
     const std::string workspace = profile.workspace_root.substr(1);
     ASCOPE_TRY(apply_part(SnapshotPart::roots, "/", {workspace}, profile.exclude));
   }
-  std::vector<std::string> skip{".ascope-restore", ".ascope-stage", ".ascope-tree"};
-  for (auto& path : excluded_entry_paths(profile)) {
-    skip.push_back(path);
-  }
   ASCOPE_TRY_ASSIGN(const auto spare, excluded_patterns(ctx, files, profile));
-  ASCOPE_TRY(apply_part(SnapshotPart::workspace, profile.workspace_root, skip, spare));
+  ASCOPE_TRY(
+      apply_part(SnapshotPart::workspace, profile.workspace_root, excluded_entry_paths(profile), spare));
   return services.step("after-restore");
 }
 

@@ -2,9 +2,12 @@
 #include "core/repository/repository.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "core/base/hash.h"
+#include "core/object_key.h"
 #include "core/repository/tar.h"
+#include "core/tree/check.h"
 
 namespace ascope {
 
@@ -34,11 +37,17 @@ ExpectedObject expected(const HistoryItem& item, SnapshotPart part) {
   return {item.roots_object, item.roots_size_bytes, item.roots_sha256, ""};
 }
 
-// A tar on its way to the store; at its end it knows size and digest. Where they equal `parent`'s it fails
-// instead of ending, so that the store keeps nothing and syncs nothing.
+// What a save compares its stream with.
+struct Parent {
+  ExpectedObject object;
+  std::function<Result<bool>()> is_whole;  // the store has all of the parent as it was saved
+};
+
+// A tar on its way to the store; at its end it knows size and digest. Where they equal the parent's, and the
+// store still has that, it fails instead of ending, so that the store keeps nothing and syncs nothing.
 class SavedStream final : public ByteSource {
  public:
-  SavedStream(TreeSource& tree, std::optional<ExpectedObject> parent)
+  SavedStream(TreeSource& tree, std::optional<Parent> parent)
       : parent_(std::move(parent)), pipe_(pipe_source([this, &tree](ByteSink& sink) -> Result<void> {
           ASCOPE_TRY_ASSIGN(stats_, write_tar(tree, sink, TarCompression::none));
           return ok();
@@ -55,9 +64,11 @@ class SavedStream final : public ByteSource {
       return count;
     }
     sha256_ = hash_.finish_hex();
-    if (parent_ && parent_->size_bytes == size_bytes_ && parent_->sha256 == sha256_) {
-      unchanged_ = true;
-      return make_error(ErrorKind::cancelled, "nothing changed");
+    if (parent_ && parent_->object.size_bytes == size_bytes_ && parent_->object.sha256 == sha256_) {
+      ASCOPE_TRY_ASSIGN(unchanged_, parent_->is_whole());
+      if (unchanged_) {
+        return make_error(ErrorKind::cancelled, "nothing changed");
+      }
     }
     return count;
   }
@@ -68,7 +79,7 @@ class SavedStream final : public ByteSource {
   [[nodiscard]] TarStats& stats() { return stats_; }
 
  private:
-  std::optional<ExpectedObject> parent_;
+  std::optional<Parent> parent_;
   TarStats stats_;
   Sha256 hash_;
   std::uint64_t size_bytes_ = 0;
@@ -86,7 +97,7 @@ class VerifiedTree final : public TreeSource {
   Result<void> open() {
     Result<std::unique_ptr<TreeSource>> tar = read_tar(hashed_);
     if (!tar) {
-      return std::move(tar).error().within("object '" + want_.key + "'");
+      return damaged(std::move(tar).error());
     }
     tar_ = std::move(*tar);
     return ok();
@@ -94,7 +105,7 @@ class VerifiedTree final : public TreeSource {
   Result<bool> next(TreeEntry& entry) override {
     Result<bool> more = tar_->next(entry);
     if (!more) {
-      return std::move(more).error().within("object '" + want_.key + "'");
+      return damaged(std::move(more).error());
     }
     if (*more || verified_) {
       return more;
@@ -104,10 +115,15 @@ class VerifiedTree final : public TreeSource {
   }
   Result<std::optional<DataBlock>> read() override {
     Result<std::optional<DataBlock>> block = tar_->read();
-    return block ? std::move(block) : std::move(block).error().within("object '" + want_.key + "'");
+    return block ? std::move(block) : Result<std::optional<DataBlock>>(damaged(std::move(block).error()));
   }
 
  private:
+  [[nodiscard]] Error damaged(Error error) const {
+    return std::move(error)
+        .within("object '" + want_.key + "'")
+        .with_hint("restore another snapshot of the slot: ascope-sandbox snapshot ls");
+  }
   Result<void> verify() {
     std::string rest(64U << 10U, '\0');
     while (true) {
@@ -158,15 +174,14 @@ class TarRepository final : public Repository {
  private:
   // nullopt: equal to `parent`, nothing kept.
   Result<std::optional<StoredObject>> put(const OpContext& ctx, const std::string& key, TreeSource& tree,
-                                          std::optional<ExpectedObject> parent);
+                                          std::optional<Parent> parent);
   Result<SnapshotHealth> check_object(const OpContext& ctx, const ExpectedObject& want, bool read_data);
 
   BlobStore& blobs_;
 };
 
 Result<std::optional<StoredObject>> TarRepository::put(const OpContext& ctx, const std::string& key,
-                                                       TreeSource& tree,
-                                                       std::optional<ExpectedObject> parent) {
+                                                       TreeSource& tree, std::optional<Parent> parent) {
   SavedStream stream(tree, std::move(parent));
   Result<std::optional<BlobInfo>> stored = blobs_.put(ctx, key, stream);
   if (stream.unchanged()) {
@@ -191,8 +206,12 @@ Result<SaveOutcome> TarRepository::save(const OpContext& ctx, const SaveRequest&
   const HistoryItem* parent = request.parent;
   const bool comparable = parent != nullptr && parent->format == "tar" &&
                           parent->roots_object.empty() == (request.roots == nullptr);
+  const auto is_whole = [&]() -> Result<bool> {
+    ASCOPE_TRY_ASSIGN(const SnapshotHealth health, check(ctx, *parent, request.read_parent));
+    return health == SnapshotHealth::usable;
+  };
   const auto parent_part = [&](SnapshotPart part) {
-    return comparable ? std::optional(expected(*parent, part)) : std::nullopt;
+    return comparable ? std::optional(Parent{expected(*parent, part), is_whole}) : std::nullopt;
   };
   SaveOutcome out;
   HistoryItem& item = out.item;
@@ -244,7 +263,10 @@ Result<std::unique_ptr<TreeSource>> TarRepository::open(const OpContext& ctx, co
   }
   Result<std::unique_ptr<ByteSource>> bytes = blobs_.get(ctx, want.key);
   if (!bytes) {
-    return std::move(bytes).error().within("snapshot '" + item.snapshot + "'");
+    return std::move(bytes)
+        .error()
+        .within("snapshot '" + item.snapshot + "'")
+        .with_hint("'ascope-sandbox snapshot check' tells what is left");
   }
   auto tree = std::make_unique<VerifiedTree>(std::move(*bytes), std::move(want));
   ASCOPE_TRY(tree->open());
@@ -304,25 +326,16 @@ Result<std::vector<BlobInfo>> TarRepository::list(const OpContext& ctx) {
 struct Described {
   BlobInfo info;
   std::string sha256;
-  std::uint64_t files = 0;
-  std::uint64_t content_bytes = 0;
+  TreeTotals totals;
 };
 
+// Reads the whole object, by the rules of a restore: what is described here can be put back.
 Result<Described> describe_one(const OpContext& ctx, BlobStore& blobs, BlobInfo info) {
   Described out;
   ASCOPE_TRY_ASSIGN(const std::unique_ptr<ByteSource> bytes, blobs.get(ctx, info.key));
   HashingSource hashed(*bytes);
   ASCOPE_TRY_ASSIGN(const std::unique_ptr<TreeSource> tree, read_tar(hashed));
-  TreeEntry entry;
-  while (true) {
-    ASCOPE_TRY(ctx.check("reading object '" + info.key + "'"));
-    ASCOPE_TRY_ASSIGN(const bool more, tree->next(entry));
-    if (!more) {
-      break;
-    }
-    out.files += entry.type == EntryType::directory ? 0 : 1;
-    out.content_bytes += entry.type == EntryType::file ? entry.size_bytes : 0;
-  }
+  ASCOPE_TRY_ASSIGN(out.totals, check_tree(ctx, *tree));
   out.info = std::move(info);
   out.sha256 = hashed.finish_hex();
   return out;
@@ -339,11 +352,15 @@ Result<HistoryItem> describe_object(const OpContext& ctx, BlobStore& blobs, cons
   item.snapshot = id;
   item.format = "tar";
   item.object = id + std::string(kTar);
+  if (!is_object_key(item.object)) {
+    return make_error(ErrorKind::corrupt, "'" + id + "' cannot be the id of a snapshot");
+  }
   for (const bool roots : {false, true}) {
     const std::string key = id + std::string(roots ? kRoots : kTar);
     ASCOPE_TRY_ASSIGN(std::optional<BlobInfo> info, blobs.stat(ctx, key));
     if (!info && !roots) {
-      return make_error(ErrorKind::not_found, "the store has no object '" + key + "'");
+      return make_error(ErrorKind::not_found, "the store has no object '" + key + "'",
+                        "'ascope-sandbox snapshot ls --all' lists the objects there are");
     }
     if (!info) {
       break;
@@ -359,8 +376,8 @@ Result<HistoryItem> describe_object(const OpContext& ctx, BlobStore& blobs, cons
     } else {
       item.version = found->info.version;
     }
-    item.files += found->files;
-    item.content_bytes += found->content_bytes;
+    item.files += found->totals.files;
+    item.content_bytes += found->totals.content_bytes;
   }
   return item;
 }

@@ -46,6 +46,7 @@ struct SaveRequest {
   TreeSource* workspace = nullptr;      // entries relative to the workspace root
   TreeSource* roots = nullptr;          // entries relative to "/"; nullptr: no second object
   const HistoryItem* parent = nullptr;  // if the streams equal its objects, nothing is kept: unchanged
+  bool read_parent = false;  // before that is said, read its objects; else look at size and version
 
   // The rest is for format chunks.
   SnapshotOrigin origin;
@@ -80,7 +81,7 @@ class Repository {
  public:
   virtual ~Repository() = default;
   // Writes the objects, streaming, in constant memory. On failure nothing of this id is left. `conflict` if
-  // the id exists.
+  // the id exists. A parent whose objects are not in the store as they were saved is never "unchanged".
   virtual Result<SaveOutcome> save(const OpContext& ctx, const SaveRequest& request) = 0;
   // Opens one part. The object's size and SHA-256 are checked while it is read: next() answers `corrupt`
   // instead of the end if they differ from `item`. A part that the item does not have is an empty source.

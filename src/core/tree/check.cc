@@ -22,6 +22,7 @@ Result<TreeTotals> check_tree(const OpContext& ctx, TreeSource& source) {
     }
     ASCOPE_TRY(admission.admit(entry));
     ++totals.entries;
+    totals.files += entry.type == EntryType::directory ? 0 : 1;
     std::uint64_t end = 0;
     while (entry.type == EntryType::file) {
       ASCOPE_TRY_ASSIGN(const std::optional<DataBlock> block, source.read());

@@ -11,6 +11,7 @@ namespace ascope {
 
 struct TreeTotals {
   std::uint64_t entries = 0;
+  std::uint64_t files = 0;  // entries that are no folders
   std::uint64_t content_bytes = 0;
 };
 
