@@ -76,6 +76,31 @@ class ImportTest(SnapshotTest):
         self.check(self.import_tar(gzip.compress(plain), "--tag", "packed"))
         self.assertEqual(self.place.ok("snapshot", "cat", f"{SLOT}@packed", "h").out, b"x" * 1000)
 
+    def test_owners(self):
+        """Of another's archive all belongs to the sandbox's user; one of our own comes back as it was."""
+        self.check(self.import_tar(tar_bytes([("a", b"x")])))
+        foreign = self.place.ok("snapshot", "export", f"{SLOT}@latest", "-").out
+        self.assertEqual(self.owners(foreign), {"a": (1000, 1000)})
+        info = tarfile.TarInfo("b")
+        info.uid, info.gid = 0, 4242
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "ascope-sandbox"}) as archive:
+            archive.addfile(info)
+        self.check(self.import_tar(out.getvalue()))
+        for name in ("own.tar", "own.tar.gz", "own.tar.zst"):
+            with self.subTest(name):
+                own = self.place.path(name)
+                self.place.ok("snapshot", "export", f"{SLOT}@latest", own)
+                self.place.ok("snapshot", "import", own, "session/copy")
+                plain = self.place.ok("snapshot", "export", f"{SLOT}@latest", "-").out
+                self.assertEqual(self.owners(plain), {"b": (0, 4242)})
+                self.assertEqual(self.place.ok("snapshot", "export", "session/copy@latest", "-").out, plain)
+
+    @staticmethod
+    def owners(data):
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            return {os.path.basename(member.name): (member.uid, member.gid) for member in archive if member.name != "."}
+
     def test_hostile_archives_are_refused_before_anything(self):
         good = tar_bytes([("a", b"x" * 2000)])
         device = tarfile.TarInfo("dev")

@@ -200,6 +200,14 @@ class MetadataTest(SandboxTest):
                          "agent:agent\n" * 4)
         done = self.place.ok("restore", "latest", "--to", self.place.path("to"))
         self.assertLessEqual(len(done.err.splitlines()), 3, done)
+        # Root packed it elsewhere: what is root's there is the agent's to work on here.
+        archive = self.place.path("x.tar")
+        self.place.call(["tar", "--owner=0", "--group=0", "--mode=go=", "-cf", archive, "-C", self.place.path("src"), "."])
+        self.place.ok("rm")
+        self.place.ok("snapshot", "import", archive)
+        self.start()
+        self.assertEqual(self.sh("stat -c %U:%G . d d/f; echo more >> d/f; echo new > d/new; cat d/f"),
+                         "agent:agent\n" * 3 + "xmore\n")
 
 
 class OrdinaryMetadataTest(OrdinaryTest):

@@ -12,10 +12,10 @@
 
 #include "core/backend.h"
 #include "core/base/fd.h"
+#include "core/tree/agent.h"
 
 namespace ascope::bwrap {
 
-constexpr std::uint32_t kAgentId = 1000;    // uid and gid of `agent` inside
 constexpr std::uint32_t kRangeIds = 65536;  // ids a sandbox of root has for its own
 
 struct Meta {

@@ -199,7 +199,9 @@ const Command kSnapshotImportCommand{"snapshot import",
                                      "Reads the whole archive first and refuses one that is cut or hostile: "
                                      "names that leave the root, links to what is not "
                                      "in it, anything twice. Then it is saved and becomes the slot's head, "
-                                     "which the next start restores. A sandbox with "
+                                     "which the next start restores. The files of an archive that "
+                                     "another program packed belong to the sandbox's user; one of 'snapshot "
+                                     "export' keeps its owners. A sandbox with "
                                      "unsaved work refuses it (7): save that first.",
                                      kImportOptions,
                                      kImportArguments,

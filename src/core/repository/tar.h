@@ -21,13 +21,15 @@ struct TarStats {
   std::vector<TreeNote> notes;  // what tar cannot hold (sockets)
 };
 
-// Writes `source` as a tar: members "./path" ("./" for the root), pax headers where needed (long names,
-// nanosecond times, xattrs, sparse maps, sizes), two end blocks. The same entries give the same bytes.
+// Writes `source` as a tar: a global pax header with a comment that marks it as ours, members "./path" ("./"
+// for the root), pax headers where needed (long names, nanosecond times, xattrs, sparse maps, sizes), two end
+// blocks. The same entries give the same bytes.
 Result<TarStats> write_tar(TreeSource& source, ByteSink& sink, TarCompression compression);
 // Reads a tar whatever its compression (detected). Hostile input: names are cleaned of "./" and checked;
 // absolute names,
 // "..", duplicate paths, links to later members, headers that lie are `corrupt` with the member's name; a
-// stream without end blocks is `corrupt` ("cut"). `bytes` must outlive the source.
+// stream without end blocks is `corrupt` ("cut"). Members of an archive that is not marked as ours belong to
+// the sandbox's user (kAgentId): its owners are those of another machine. `bytes` must outlive the source.
 Result<std::unique_ptr<TreeSource>> read_tar(ByteSource& bytes);
 
 // Turns a sink-writing function into a source to read from, on a thread of its own with a bounded buffer (1

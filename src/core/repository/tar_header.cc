@@ -115,10 +115,12 @@ bool take_record(std::string_view key, std::string_view value, PaxFields& fields
     fields.xattrs.emplace_back(name, std::string(value));
     return !name.empty() && name.size() <= 255 && value.size() <= (64U << 10U) &&
            fields.xattrs.size() <= 1000;
+  } else if (key == "comment") {
+    fields.comment = value;
   } else if (key.starts_with("GNU.sparse.")) {
     return take_sparse(key, value, fields);
   }
-  return true;  // times of access, names of owners, comments and what others add
+  return true;  // times of access, names of owners and what others add
 }
 
 }  // namespace

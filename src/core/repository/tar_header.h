@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/bytes.h"
@@ -14,6 +15,9 @@
 namespace ascope {
 
 inline constexpr std::size_t kTarBlock = 512;
+// The comment of the global pax header that our own archives begin with: their owners are ids inside a
+// sandbox. A comment, since every tar passes over it.
+inline constexpr std::string_view kTarMark = "ascope-sandbox";
 
 struct TarHeader {
   std::string name;  // prefix and name joined
@@ -45,6 +49,7 @@ struct PaxFields {
   std::string sparse_major, sparse_minor;
   std::vector<Extent> sparse_map;  // of formats 0.0 and 0.1
   bool is_sparse = false;
+  std::string comment;
 };
 
 // Adds the records to `fields`; a key given again replaces. `corrupt` if one is malformed.

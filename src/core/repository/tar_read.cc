@@ -7,6 +7,7 @@
 #include "core/repository/tar.h"
 #include "core/repository/tar_header.h"
 #include "core/repository/tar_input.h"
+#include "core/tree/agent.h"
 #include "core/tree/path_set.h"
 
 namespace ascope {
@@ -228,8 +229,9 @@ Result<void> TarReader::set_fields(const TarHeader& header, TreeEntry& entry) {
   if (uid > kMostId || gid > kMostId) {
     return corrupt("member '" + member_ + "' has an impossible owner");
   }
-  entry.uid = static_cast<std::uint32_t>(uid);
-  entry.gid = static_cast<std::uint32_t>(gid);
+  const bool is_ours = global_.comment == kTarMark;
+  entry.uid = is_ours ? static_cast<std::uint32_t>(uid) : kAgentId;
+  entry.gid = is_ours ? static_cast<std::uint32_t>(gid) : kAgentId;
   entry.mode = header.mode;
   constexpr std::int64_t kMostSeconds = std::numeric_limits<std::int64_t>::max() / 1'000'000'000 - 1;
   const std::int64_t seconds = std::clamp(header.mtime, -kMostSeconds, kMostSeconds);

@@ -8,6 +8,7 @@
 
 #include "core/repository/compress.h"
 #include "core/repository/tar.h"
+#include "core/repository/tar_header.h"
 
 namespace ascope {
 
@@ -139,6 +140,9 @@ class TarWriter {
   explicit TarWriter(ByteSink& sink) : sink_(sink) {}
 
   Result<TarStats> write(TreeSource& source) {
+    std::string mark;
+    add_record(mark, "comment", kTarMark);
+    extended('g', "global", mark);
     TreeEntry entry;
     while (true) {
       ASCOPE_TRY_ASSIGN(const bool more, source.next(entry));
@@ -158,7 +162,7 @@ class TarWriter {
 
  private:
   Result<void> member(const TreeEntry& entry, TreeSource& source);
-  void extended(const TreeEntry& entry, const std::string& records);
+  void extended(char type, std::string_view name, const std::string& records);
   Result<void> content(const TreeEntry& entry, TreeSource& source);
   Result<void> zeros(std::uint64_t count);
   Result<void> take(ByteView bytes) {
@@ -180,16 +184,15 @@ class TarWriter {
   TarStats stats_;
 };
 
-void TarWriter::extended(const TreeEntry& entry, const std::string& records) {
+void TarWriter::extended(char type, std::string_view name, const std::string& records) {
   Header header;
-  const std::size_t slash = entry.path.rfind('/');
-  header.name("./PaxHeaders/" + entry.path.substr(slash == std::string::npos ? 0 : slash + 1).substr(0, 80));
+  header.name("./PaxHeaders/" + std::string(name.substr(0, 80)));
   header.octal(100, 8, 0644);
   header.octal(108, 8, 0);
   header.octal(116, 8, 0);
   header.octal(124, 12, records.size());
   header.octal(136, 12, 0);
-  header.put(156, "x");
+  header.put(156, std::string_view(&type, 1));
   pending_ += header.finish();
   pending_ += records;
   pending_.append(padding(records.size()), '\0');
@@ -255,7 +258,7 @@ Result<void> TarWriter::member(const TreeEntry& entry, TreeSource& source) {
     if (!is_utf8(name) || !is_utf8(link)) {
       add_record(all, "hdrcharset", "BINARY");
     }
-    extended(entry, all + records);
+    extended('x', std::string_view(entry.path).substr(entry.path.rfind('/') + 1), all + records);
   }
   ASCOPE_TRY(take(header.finish()));
   stats_.files += entry.type == EntryType::directory ? 0 : 1;
