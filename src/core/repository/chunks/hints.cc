@@ -56,6 +56,14 @@ Result<std::string> encode_hints(const RepositoryKey& key, const std::vector<Nam
   return seal_object(key, kHintsMagic, raw);
 }
 
+Result<std::uint64_t> put_hint(const OpContext& ctx, StoreAccess& store, const RepositoryKey& key,
+                               const std::vector<NamedIndex>& packs) {
+  ASCOPE_TRY_ASSIGN(const std::string bytes, encode_hints(key, packs));
+  ViewSource source(bytes);
+  ASCOPE_TRY(store.put(ctx, std::string(kHintsFolder) + random_hex(kNameBytes), source));
+  return std::uint64_t{bytes.size()};
+}
+
 Result<std::vector<NamedIndex>> decode_hints(const RepositoryKey& key, const std::string& object) {
   ASCOPE_TRY_ASSIGN(const std::string raw, unseal_object(key, kHintsMagic, object));
   std::vector<NamedIndex> out;

@@ -29,6 +29,10 @@ struct NamedIndex {
 Result<std::string> encode_hints(const RepositoryKey& key, const std::vector<NamedIndex>& packs);
 Result<std::vector<NamedIndex>> decode_hints(const RepositoryKey& key, const std::string& object);
 
+// Puts them as a new object; its bytes.
+Result<std::uint64_t> put_hint(const OpContext& ctx, StoreAccess& store, const RepositoryKey& key,
+                               const std::vector<NamedIndex>& packs);
+
 class Hints {
  public:
   // `folder` is the cache folder of this store.

@@ -5,7 +5,6 @@
 
 #include "core/base/file.h"
 #include "core/base/hash.h"
-#include "core/base/random.h"
 #include "core/repository/chunks/markers.h"
 #include "core/repository/chunks/sealed.h"
 
@@ -43,18 +42,10 @@ Result<std::vector<PackName>> find_lost(const OpContext& ctx, const SaveContext&
   return out;
 }
 
-Result<std::uint64_t> put_hint(const OpContext& ctx, const SaveContext& context,
-                               const std::vector<NamedIndex>& packs) {
-  ASCOPE_TRY_ASSIGN(const std::string bytes, encode_hints(*context.key, packs));
-  ViewSource source(bytes);
-  ASCOPE_TRY(context.store->put(ctx, std::string(kHintsFolder) + random_hex(kNameBytes), source));
-  return std::uint64_t{bytes.size()};
-}
-
 // The journal has the indexes of the packs that this save, or one that was cut off, has put.
 Result<std::uint64_t> put_hints(const OpContext& ctx, const SaveContext& context, const SaveResult& saved) {
   std::vector<PackName> own = saved.own;
-  for (const PackName& pack : saved.not_of_parent) {
+  for (const PackName& pack : saved.unsure) {
     if (std::find(own.begin(), own.end(), pack) == own.end()) {
       own.push_back(pack);
     }
@@ -71,7 +62,7 @@ Result<std::uint64_t> put_hints(const OpContext& ctx, const SaveContext& context
       return std::move(index).error();
     }
     if (!some.empty() && (bytes >= kHintBytes || i + 1 == own.size())) {
-      ASCOPE_TRY_ASSIGN(const std::uint64_t count, put_hint(ctx, context, some));
+      ASCOPE_TRY_ASSIGN(const std::uint64_t count, put_hint(ctx, *context.store, *context.key, some));
       stored += count;
       some.clear();
       bytes = 0;
@@ -125,7 +116,7 @@ Result<PublishedRoot> publish_root(const OpContext& ctx, const SaveContext& cont
       ours = info.error().kind != ErrorKind::conflict;
       return std::move(info).error();
     }
-    ASCOPE_TRY_ASSIGN(out.lost, find_lost(ctx, context, saved.not_of_parent));
+    ASCOPE_TRY_ASSIGN(out.lost, find_lost(ctx, context, saved.unsure));
     if (!out.lost.empty()) {
       return context.store->remove(ctx, object);
     }

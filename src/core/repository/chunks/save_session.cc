@@ -306,7 +306,7 @@ Result<SaveResult> SaveSession::run() {
     }
   }
   root.packs = std::move(uses.packs);
-  result_.not_of_parent = std::move(uses.not_of_parent);
+  result_.unsure = std::move(uses.unsure);
   result_.changed = !is_unchanged(root);
   result_.new_bytes = cutter_.totals().new_bytes;
   result_.reused_bytes = cutter_.totals().known_bytes;

@@ -31,10 +31,10 @@ struct SaveContext {
 };
 
 struct SaveResult {
-  bool changed = true;                  // false: every page is the parent's
-  ManifestRoot root;                    // packs, pages, totals and notes filled in
-  std::vector<PackName> not_of_parent;  // packs that the root names and the parent does not
-  std::vector<PackName> own;            // packs that were put
+  bool changed = true;           // false: every page is the parent's
+  ManifestRoot root;             // packs, pages, totals and notes filled in
+  std::vector<PackName> unsure;  // packs of the root that must be asked for (session_packs.h)
+  std::vector<PackName> own;     // packs that were put
   std::uint64_t new_bytes = 0;
   std::uint64_t stored_bytes = 0;
   std::uint64_t reused_bytes = 0;

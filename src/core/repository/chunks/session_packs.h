@@ -22,22 +22,23 @@ class SessionPacks {
       add(use.name, Origin::parent, use.size_bytes);
     }
   }
-  // The number of a pack; a new one gets `origin`. A size of 0 is not known yet.
+  // The number of a pack. A size of 0 is not known yet.
   std::uint32_t add(const PackName& name, Origin origin, std::uint64_t size_bytes) {
     const auto [found, fresh] = numbers_.try_emplace(name, static_cast<std::uint32_t>(names_.size()));
     if (fresh) {
       names_.push_back(name);
-      state_.push_back({origin, size_bytes, 0, false});
-    } else if (size_bytes != 0) {
-      state_[found->second].size_bytes = size_bytes;
+      state_.push_back({});
     }
+    State& state = state_[found->second];
+    state.size_bytes = size_bytes != 0 ? size_bytes : state.size_bytes;
+    state.unsure = state.unsure || origin != Origin::parent;
     return found->second;
   }
   // A reference that the manifest will hold.
   void use(const ChunkRef& ref) {
     State& state = state_[ref.pack];
     state.used = true;
-    state.used_bytes += std::uint64_t{ref.frame.stored} * ref.raw / ref.frame.raw;
+    state.used_bytes += stored_share(ref);
   }
   [[nodiscard]] const std::vector<PackName>& names() const { return names_; }
   [[nodiscard]] const std::map<PackName, std::uint32_t>& numbers() const { return numbers_; }
@@ -46,7 +47,9 @@ class SessionPacks {
   struct Uses {
     std::vector<PackUse> packs;
     std::vector<std::uint32_t> number_of;
-    std::vector<PackName> not_of_parent;
+    // That the parent does not vouch for: it does not name them, or a chunk was found in them that it may not
+    // use, and that a repack would leave behind.
+    std::vector<PackName> unsure;
   };
   [[nodiscard]] Uses uses() const {
     Uses out;
@@ -55,8 +58,8 @@ class SessionPacks {
       if (state_[i].used) {
         out.packs.push_back(
             {names_[i], state_[i].size_bytes, std::min(state_[i].used_bytes, state_[i].size_bytes)});
-        if (state_[i].origin != Origin::parent) {
-          out.not_of_parent.push_back(names_[i]);
+        if (state_[i].unsure) {
+          out.unsure.push_back(names_[i]);
         }
       }
     }
@@ -65,10 +68,10 @@ class SessionPacks {
 
  private:
   struct State {
-    Origin origin = Origin::met;
     std::uint64_t size_bytes = 0;
     std::uint64_t used_bytes = 0;
     bool used = false;
+    bool unsure = false;
   };
   std::vector<PackName> names_;
   std::vector<State> state_;

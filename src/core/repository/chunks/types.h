@@ -77,6 +77,11 @@ struct ChunkRef {
   bool operator==(const ChunkRef&) const = default;
 };
 
+// The chunk's part of its frame's stored bytes, rounded down.
+inline std::uint64_t stored_share(const ChunkRef& ref) {
+  return std::uint64_t{ref.frame.stored} * ref.raw / ref.frame.raw;
+}
+
 // "packs/ab/abcd…": the object of a pack.
 std::string pack_key(const PackName& name);
 // A fresh name.
