@@ -161,18 +161,20 @@ class ChunkRace {
     saved_.push_back({item, std::move(tree)});
     return item;
   }
-  // A pack with `content` that no manifest names, though hints tell of it.
-  void leave_unnamed(const std::string& content) {
-    const auto old = rig.save(tree_with({{"old", content}})).value().item;
+  // A pack that no manifest names, though hints tell of it.
+  void leave_unnamed(const std::vector<std::pair<std::string, std::string>>& files) {
+    const auto old = rig.save(tree_with(files)).value().item;
     static_cast<void>(rig.repository->remove(OpContext{}, old).has_value());
   }
-  void add_save(const std::vector<std::pair<std::string, std::string>>& files, const Wrap& wrap = nullptr) {
+  void add_save(const std::vector<std::pair<std::string, std::string>>& files, const Wrap& wrap = nullptr,
+                const HistoryItem* parent = nullptr) {
     saves_.push_back(std::make_unique<Save>());
     Save& save = *saves_.back();
     save.tree = tree_with(files);
+    save.parent = parent == nullptr ? HistoryItem() : *parent;
     MemoryTree unused;
-    save.request = rig.request(unused);
-    save.request.origin.slot += std::to_string(saves_.size());
+    save.request = rig.request(unused, parent == nullptr ? nullptr : &save.parent);
+    save.request.origin.slot += parent == nullptr ? std::to_string(saves_.size()) : "";
     scan_instead(save.request, save.tree);
     add_actor(
         [&save](ChunkRepository& repository) {
@@ -220,6 +222,7 @@ class ChunkRace {
  private:
   struct Save {
     std::vector<MemoryEntry> tree;
+    HistoryItem parent;
     SaveRequest request;
     std::optional<SaveOutcome> outcome;
   };

@@ -14,11 +14,6 @@ namespace ascope::chunks {
 
 namespace {
 
-struct StoredPack {
-  std::uint64_t size_bytes = 0;
-  StoreTime modified;
-};
-
 class Collector {
  public:
   Collector(const OpContext& ctx, const Access& access, const CollectOptions& options)
@@ -66,12 +61,7 @@ Result<void> Collector::look() {
   } else {
     ASCOPE_TRY_ASSIGN(now_, store_time(ctx_, access_));
   }
-  ASCOPE_TRY_ASSIGN(const std::vector<BlobInfo> packs, access_.store->list(ctx_, std::string(kPacksFolder)));
-  for (const BlobInfo& one : packs) {
-    if (const Result<PackName> name = pack_name_from_hex(one.key.substr(one.key.rfind('/') + 1))) {
-      packs_.emplace(*name, StoredPack{one.size_bytes, one.modified});
-    }
-  }
+  ASCOPE_TRY_ASSIGN(packs_, list_packs(ctx_, *access_.store));
   ASCOPE_TRY(read_stale_lists());
   return live_.look(ctx_, access_, now_);
 }
@@ -123,9 +113,6 @@ void Collector::choose() {
 }
 
 Result<void> Collector::destroy_pack(Condemnation& condemned, const PackName& pack) {
-  const auto& forwarders = live_.forwarders();
-  const auto begin = std::partition_point(forwarders.begin(), forwarders.end(),
-                                          [&](const Forwarder& one) { return one.from < pack; });
   if (const auto found = packs_.find(pack); found != packs_.end()) {
     if (!options_.dry_run) {
       ASCOPE_TRY(condemned.destroy(ctx_, pack_key(pack)));
@@ -134,11 +121,11 @@ Result<void> Collector::destroy_pack(Condemnation& condemned, const PackName& pa
     packs_.erase(found);
     removed_packs_ = true;
   }
-  for (auto one = begin; one != forwarders.end() && one->from == pack; ++one) {
+  for (const Forwarder& one : forwarders_of(live_.forwarders(), pack)) {
     if (!options_.dry_run) {
-      ASCOPE_TRY(condemned.destroy(ctx_, one->info.key));
+      ASCOPE_TRY(condemned.destroy(ctx_, one.info.key));
     }
-    note(one->info.key, one->info.size_bytes, true, "no snapshot needs the pack that it stands for");
+    note(one.info.key, one.info.size_bytes, true, "no snapshot needs the pack that it stands for");
   }
   return ok();
 }

@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/repository/chunks/live_packs.h"
 
-#include <algorithm>
-
 #include "core/repository/chunks/manifest_list.h"
 
 namespace ascope::chunks {
 
-Result<void> LivePacks::look_at_manifests(const OpContext& ctx, const Access& access) {
-  new_manifests_.clear();
+Result<std::map<PackName, StoredPack>> list_packs(const OpContext& ctx, StoreAccess& store) {
+  ASCOPE_TRY_ASSIGN(const std::vector<BlobInfo> all, store.list(ctx, std::string(kPacksFolder)));
+  std::map<PackName, StoredPack> out;
+  for (const BlobInfo& one : all) {
+    if (const Result<PackName> name = pack_name_from_hex(one.key.substr(one.key.rfind('/') + 1))) {
+      out.emplace(*name, StoredPack{one.size_bytes, one.modified});
+    }
+  }
+  return out;
+}
+
+Result<void> LivePacks::look_at_manifests(const OpContext& ctx, const Access& access, const TakeRoot& take) {
   ASCOPE_TRY_ASSIGN(const std::vector<StoredManifest> manifests, list_manifests(ctx, *access.store));
   for (const StoredManifest& one : manifests) {
     ASCOPE_TRY(ctx.check("looking for packs that are needed"));
@@ -21,7 +29,9 @@ Result<void> LivePacks::look_at_manifests(const OpContext& ctx, const Access& ac
         packs_.insert(use.name);
       }
       seen_.insert(one.info.key);
-      new_manifests_.push_back(one.info.key);
+      if (take) {
+        ASCOPE_TRY(take(one.info.key, *root));
+      }
     }
   }
   return ok();
@@ -39,6 +49,7 @@ Result<void> LivePacks::look_at_pins(const OpContext& ctx, const Access& access,
       ASCOPE_TRY_ASSIGN(const std::optional<Pin> pin, read_pin(ctx, *access.store, *access.key, one.key));
       if (pin) {
         packs_.insert(pin->packs.begin(), pin->packs.end());
+        pinned_.insert(pin->packs.begin(), pin->packs.end());
         seen_.insert(std::move(one.key));
       }
     }
@@ -47,31 +58,26 @@ Result<void> LivePacks::look_at_pins(const OpContext& ctx, const Access& access,
 }
 
 void LivePacks::follow_forwarders() {
-  std::vector<PackName> fresh;
-  const auto by_from = [](const Forwarder& a, const Forwarder& b) { return a.from < b.from; };
-  const auto follow = [&](const PackName& pack) {
-    const auto [begin, end] =
-        std::equal_range(forwarders_.begin(), forwarders_.end(), Forwarder{pack, {}, {}}, by_from);
-    for (auto one = begin; one != end; ++one) {
-      if (packs_.insert(one->to).second) {
-        fresh.push_back(one->to);
-      }
-    }
-  };
+  std::vector<PackName> to_follow;
   for (const Forwarder& one : forwarders_) {
     if (packs_.contains(one.from)) {
-      follow(one.from);
+      to_follow.push_back(one.from);
     }
   }
-  while (!fresh.empty()) {
-    const PackName pack = fresh.back();
-    fresh.pop_back();
-    follow(pack);
+  while (!to_follow.empty()) {
+    const PackName pack = to_follow.back();
+    to_follow.pop_back();
+    for (const Forwarder& one : forwarders_of(forwarders_, pack)) {
+      if (packs_.insert(one.to).second) {
+        to_follow.push_back(one.to);
+      }
+    }
   }
 }
 
-Result<void> LivePacks::look(const OpContext& ctx, const Access& access, StoreTime now) {
-  ASCOPE_TRY(look_at_manifests(ctx, access));
+Result<void> LivePacks::look(const OpContext& ctx, const Access& access, StoreTime now,
+                             const TakeRoot& take) {
+  ASCOPE_TRY(look_at_manifests(ctx, access, take));
   ASCOPE_TRY(look_at_pins(ctx, access, now));
   ASCOPE_TRY_ASSIGN(forwarders_, list_forwarders(ctx, *access.store));
   follow_forwarders();

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <unordered_set>
@@ -16,31 +18,40 @@ namespace ascope::chunks {
 
 using StoreTime = std::chrono::system_clock::time_point;
 
+struct StoredPack {
+  std::uint64_t size_bytes = 0;
+  StoreTime modified;
+};
+// The packs that exist. Objects with other names are passed over.
+Result<std::map<PackName, StoredPack>> list_packs(const OpContext& ctx, StoreAccess& store);
+
 // Memory: a name for each pack that is needed (some 40 bytes) and for each manifest (some 150); one root at a
 // time.
 class LivePacks {
  public:
   // Lists the manifests, then the pins, then the forwarders, and reads what it has not read before; a later
-  // look adds to what is live. `now` by the store's clock. A root or a pin that cannot be read is an error,
-  // with the object's name: what it needs is not known.
-  Result<void> look(const OpContext& ctx, const Access& access, StoreTime now);
+  // look adds to what is live. `now` by the store's clock. `take` is given each root that is read. A root or
+  // a pin that cannot be read is an error, with the object's name: what it needs is not known.
+  using TakeRoot = std::function<Result<void>(const std::string& object, const ManifestRoot& root)>;
+  Result<void> look(const OpContext& ctx, const Access& access, StoreTime now,
+                    const TakeRoot& take = nullptr);
 
   [[nodiscard]] bool contains(const PackName& pack) const { return packs_.contains(pack); }
+  // A pin holds it: a reader may want more of it than the manifests that are left.
+  [[nodiscard]] bool is_pinned(const PackName& pack) const { return pinned_.contains(pack); }
   // Of the last look, by the pack that is forwarded.
   [[nodiscard]] const std::vector<Forwarder>& forwarders() const { return forwarders_; }
   // Pins of the last look that hold nothing any more.
   [[nodiscard]] const std::vector<BlobInfo>& stale_pins() const { return stale_pins_; }
-  // Manifests that the last look read for the first time.
-  [[nodiscard]] const std::vector<std::string>& new_manifests() const { return new_manifests_; }
 
  private:
-  Result<void> look_at_manifests(const OpContext& ctx, const Access& access);
+  Result<void> look_at_manifests(const OpContext& ctx, const Access& access, const TakeRoot& take);
   Result<void> look_at_pins(const OpContext& ctx, const Access& access, StoreTime now);
   void follow_forwarders();
 
   std::unordered_set<PackName, PackName::Hash> packs_;
+  std::unordered_set<PackName, PackName::Hash> pinned_;
   std::set<std::string> seen_;  // manifests and pins
-  std::vector<std::string> new_manifests_;
   std::vector<Forwarder> forwarders_;
   std::vector<BlobInfo> stale_pins_;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/repository/chunks/markers.h"
 
+#include <algorithm>
+
 #include "core/base/random.h"
 #include "core/repository/chunks/fields.h"
 #include "core/repository/chunks/sealed.h"
@@ -121,6 +123,14 @@ Result<std::vector<Forwarder>> list_forwarders(const OpContext& ctx, StoreAccess
     }
   }
   return out;
+}
+
+std::span<const Forwarder> forwarders_of(const std::vector<Forwarder>& all, const PackName& pack) {
+  const auto begin =
+      std::partition_point(all.begin(), all.end(), [&](const Forwarder& one) { return one.from < pack; });
+  const auto end =
+      std::partition_point(begin, all.end(), [&](const Forwarder& one) { return one.from == pack; });
+  return {begin, end};
 }
 
 Result<Pin> decode_pin(const RepositoryKey& key, const std::string& object) {

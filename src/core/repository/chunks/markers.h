@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,8 @@ struct Forwarder {
 };
 // All of the store, by the pack that is forwarded. Objects with other names are passed over.
 Result<std::vector<Forwarder>> list_forwarders(const OpContext& ctx, StoreAccess& store);
+// Those of one pack; REQUIRES: `all` as listed.
+std::span<const Forwarder> forwarders_of(const std::vector<Forwarder>& all, const PackName& pack);
 
 struct Pin {
   std::string manifest;  // its object
