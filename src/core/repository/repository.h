@@ -57,6 +57,7 @@ struct SaveRequest {
   // a save has to start over because packs that it relied on were collected meanwhile.
   std::function<Result<std::unique_ptr<TreeScan>>(SnapshotPart)> scan;
   std::set<std::string> avoid_packs;  // pack names (hex) not to be relied on: found missing or damaged
+  std::vector<TreeNote> notes;        // kept with the snapshot, before those of the save itself
 };
 
 struct SaveOutcome {

@@ -142,6 +142,9 @@ Result<SaveOutcome> Chunks::save(const OpContext& ctx, const SaveRequest& reques
   ASCOPE_TRY_ASSIGN(SaveContext context, save_context(ctx, request));
   ASCOPE_TRY(make_dirs(context.cache_dir));
   Json notes = Json::array();
+  for (const TreeNote& one : request.notes) {
+    notes.push_back(Json{{"path", bytes_json(one.path)}, {"what", bytes_json(one.what)}});
+  }
   ASCOPE_TRY_ASSIGN(const std::unique_ptr<Manifest> parent, read_parent(ctx, request.parent, notes));
   context.parent = parent.get();
   SaveOutcome out;
