@@ -142,7 +142,13 @@ Result<void> Hints::fetch(const OpContext& ctx, StoreAccess& store, const Reposi
   }
   const std::string path = runs_folder(folder_) + "/" + to_hex(source.view()) + std::string(kRunSuffix);
   ASCOPE_TRY(write_hint_run(path, {source}, names, std::move(hints)));
-  return open_run(path, shared_);
+  return open_shared(path);
+}
+
+// Another process may have merged it into one of its own, and removed it, already.
+Result<void> Hints::open_shared(const std::string& path) {
+  Result<void> opened = open_run(path, shared_);
+  return !opened && is_useless(opened.error()) ? ok() : std::move(opened);
 }
 
 Result<void> Hints::merge() {
@@ -156,7 +162,7 @@ Result<void> Hints::merge() {
     ASCOPE_TRY(remove_file(run.path()));
   }
   shared_.clear();
-  return open_run(path, shared_);
+  return open_shared(path);
 }
 
 Result<void> Hints::load(const OpContext& ctx, StoreAccess& store, const RepositoryKey& key) {

@@ -51,6 +51,7 @@ class Hints {
                      const PackName& source);
   Result<void> merge();
   Result<void> open_run(const std::string& path, std::vector<HintRun>& into);
+  Result<void> open_shared(const std::string& path);
   Result<void> open_nameless(const std::string& path);
 
   std::string folder_;
