@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -193,6 +194,9 @@ class Toolbox {
     [[nodiscard]] virtual bool holds() const = 0;
   };
   virtual Result<std::unique_ptr<Freeze>> freeze(const OpContext& ctx) = 0;
+  // Inode numbers, as read_tree() gives them, of the files that what runs inside has mapped shared: those may
+  // be written without a change of their times until the kernel writes them back. nullopt: cannot be told.
+  virtual Result<std::optional<std::set<std::uint64_t>>> mapped_files(const OpContext& ctx) = 0;
 };
 
 class Sandbox {

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -130,6 +131,9 @@ class FakeToolbox final : public Toolbox {
                         const std::optional<std::string>& mark) override {
     mark_ = mark;
     return ok();
+  }
+  Result<std::optional<std::set<std::uint64_t>>> mapped_files(const OpContext& /*ctx*/) override {
+    return std::optional(std::set<std::uint64_t>());
   }
   Result<std::unique_ptr<Freeze>> freeze(const OpContext& /*ctx*/) override {
     return std::unique_ptr<Freeze>{};

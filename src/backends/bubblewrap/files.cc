@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "backends/bubblewrap/layout.h"
+#include "backends/bubblewrap/mapped_files.h"
 #include "backends/bubblewrap/sandbox.h"
 #include "backends/bubblewrap/starter.h"
 #include "core/base/file.h"
@@ -100,6 +101,7 @@ class BwrapFiles final : public Toolbox {
   Result<void> set_mark(const OpContext& ctx, const std::string& root,
                         const std::optional<std::string>& mark) override;
   Result<std::unique_ptr<Freeze>> freeze(const OpContext& ctx) override;
+  Result<std::optional<std::set<std::uint64_t>>> mapped_files(const OpContext& ctx) override;
 
  private:
   Result<ApplyReport> apply_entries(const OpContext& ctx, const std::string& root, TreeSource& source,
@@ -371,6 +373,18 @@ Result<std::unique_ptr<Toolbox::Freeze>> BwrapFiles::freeze(const OpContext& ctx
                                                        : frozen.error();
   }
   return std::unique_ptr<Freeze>(std::make_unique<HeldFreeze>(std::move(connection).value()));
+}
+
+Result<std::optional<std::set<std::uint64_t>>> BwrapFiles::mapped_files(const OpContext& ctx) {
+  ASCOPE_TRY(ctx.check("looking at the sandbox's processes"));
+  const auto connection = connect_guest(folder_);
+  if (!connection) {
+    return connection.error().kind == ErrorKind::not_found
+               ? Result<std::optional<std::set<std::uint64_t>>>(std::set<std::uint64_t>())
+               : connection.error();
+  }
+  ASCOPE_TRY_ASSIGN(const pid_t guest, guest::peer_pid(connection->get()));
+  return mapped_files_below(guest);
 }
 
 }  // namespace
