@@ -102,7 +102,9 @@ struct HistoryItem {
   std::uint64_t size_bytes = 0;
   std::string sha256;
   std::string version;
-  std::string roots_object;  // second object of format tar ("<id>.roots.tar"), "" if none
+  // Where what lies outside of the workspace root is: of format tar a second object ("<id>.roots.tar"), of
+  // format chunks `object` again; "" if there is nothing.
+  std::string roots_object;
   std::string roots_sha256;
   std::uint64_t roots_size_bytes = 0;
   std::string time;    // RFC 3339
@@ -114,6 +116,7 @@ struct HistoryItem {
   std::string tree;
   std::uint64_t files = 0;
   std::uint64_t content_bytes = 0;
+  std::uint64_t added_bytes = 0;  // that the save wrote to the store
   std::vector<std::string> tags;
   Json notes = Json::array();  // what was skipped or changed while read
 };

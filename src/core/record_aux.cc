@@ -35,6 +35,7 @@ Json item_json(const HistoryItem& item) {
               {"tree", item.tree},
               {"files", item.files},
               {"content_bytes", item.content_bytes},
+              {"added_bytes", item.added_bytes},
               {"tags", std::move(tags)},
               {"notes", item.notes}};
 }
@@ -90,6 +91,10 @@ Result<HistoryItem> parse_item(const Json& json) {
   ASCOPE_TRY_ASSIGN(item.tree, get_string(json, "tree"));
   ASCOPE_TRY_ASSIGN(item.files, get_count(json, "files"));
   ASCOPE_TRY_ASSIGN(item.content_bytes, get_count(json, "content_bytes"));
+  item.added_bytes = item.size_bytes + item.roots_size_bytes;
+  if (json.contains("added_bytes")) {
+    ASCOPE_TRY_ASSIGN(item.added_bytes, get_count(json, "added_bytes"));
+  }
   ASCOPE_TRY_ASSIGN(const Json tags, get_value(json, "tags", Json::value_t::array));
   for (const Json& tag : tags) {
     ASCOPE_TRY_ASSIGN(std::string text, json_bytes(tag));

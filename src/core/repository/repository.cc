@@ -5,9 +5,8 @@
 #include <functional>
 
 #include "core/base/hash.h"
-#include "core/object_key.h"
+#include "core/repository/chunks/root.h"
 #include "core/repository/tar.h"
-#include "core/tree/check.h"
 
 namespace ascope {
 
@@ -167,8 +166,20 @@ class TarRepository final : public Repository {
   Result<SaveOutcome> save(const OpContext& ctx, const SaveRequest& request) override;
   Result<std::unique_ptr<TreeSource>> open(const OpContext& ctx, const HistoryItem& item,
                                            SnapshotPart part) override;
+  Result<std::unique_ptr<TreeSource>> open_paths(const OpContext& ctx, const HistoryItem& item,
+                                                 SnapshotPart part,
+                                                 const std::vector<std::string>& /*paths*/) override {
+    return open(ctx, item, part);
+  }
   Result<SnapshotHealth> check(const OpContext& ctx, const HistoryItem& item, bool read_data) override;
+  Result<std::vector<SnapshotProblem>> problems(const OpContext& ctx, const HistoryItem& item,
+                                                bool read_data) override;
   Result<void> remove(const OpContext& ctx, const HistoryItem& item) override;
+  Result<void> remove_uncommitted(const OpContext& ctx, const SnapshotOrigin& origin,
+                                  const std::string& id) override;
+  Result<HistoryItem> find(const OpContext& ctx, const std::string& id) override {
+    return describe_object(ctx, blobs_, id);
+  }
   Result<std::vector<BlobInfo>> list(const OpContext& ctx) override;
 
  private:
@@ -202,6 +213,15 @@ Result<std::optional<StoredObject>> TarRepository::put(const OpContext& ctx, con
       StoredObject{std::move(**stored), stream.sha256(), std::move(stream.stats())});
 }
 
+// Read whole, and nothing kept.
+SaveOutcome unchanged(const HistoryItem& parent) {
+  SaveOutcome out;
+  out.changed = false;
+  out.item = parent;
+  out.read_bytes = parent.content_bytes;
+  return out;
+}
+
 Result<SaveOutcome> TarRepository::save(const OpContext& ctx, const SaveRequest& request) {
   const HistoryItem* parent = request.parent;
   const bool comparable = parent != nullptr && parent->format == "tar" &&
@@ -224,14 +244,17 @@ Result<SaveOutcome> TarRepository::save(const OpContext& ctx, const SaveRequest&
       std::optional<StoredObject> first,
       put(ctx, item.object, *request.workspace, alone ? parent_part(SnapshotPart::workspace) : std::nullopt));
   if (!first) {
-    return SaveOutcome{false, *parent};
+    return unchanged(*parent);
   }
   item.size_bytes = first->info.size_bytes;
   item.version = first->info.version;
   item.sha256 = first->sha256;
   item.files = first->stats.files;
   item.content_bytes = first->stats.content_bytes;
+  item.added_bytes = item.size_bytes;
   add_notes(item, first->stats.notes);
+  out.read_bytes = item.content_bytes;
+  out.stored_bytes = item.added_bytes;
   if (alone) {
     return out;
   }
@@ -241,13 +264,16 @@ Result<SaveOutcome> TarRepository::save(const OpContext& ctx, const SaveRequest&
       put(ctx, item.roots_object, *request.roots, same ? parent_part(SnapshotPart::roots) : std::nullopt);
   if (!second || !*second) {
     ASCOPE_TRY(blobs_.remove(ctx, item.object));
-    return second ? Result<SaveOutcome>(SaveOutcome{false, *parent}) : std::move(second).error();
+    return second ? Result<SaveOutcome>(unchanged(*parent)) : std::move(second).error();
   }
   item.roots_size_bytes = (*second)->info.size_bytes;
   item.roots_sha256 = (*second)->sha256;
+  item.added_bytes += item.roots_size_bytes;
   item.files += (*second)->stats.files;
   item.content_bytes += (*second)->stats.content_bytes;
   add_notes(item, (*second)->stats.notes);
+  out.read_bytes = item.content_bytes;
+  out.stored_bytes = item.added_bytes;
   return out;
 }
 
@@ -312,9 +338,34 @@ Result<SnapshotHealth> TarRepository::check(const OpContext& ctx, const HistoryI
   return check_object(ctx, expected(item, SnapshotPart::roots), read_data);
 }
 
+Result<std::vector<SnapshotProblem>> TarRepository::problems(const OpContext& ctx, const HistoryItem& item,
+                                                             bool read_data) {
+  std::vector<SnapshotProblem> out;
+  for (const SnapshotPart part : {SnapshotPart::workspace, SnapshotPart::roots}) {
+    const ExpectedObject want = expected(item, part);
+    if (want.key.empty()) {
+      continue;
+    }
+    ASCOPE_TRY_ASSIGN(const SnapshotHealth health, check_object(ctx, want, read_data));
+    if (health != SnapshotHealth::usable) {
+      out.push_back({want.key, health == SnapshotHealth::missing,
+                     health == SnapshotHealth::missing   ? "is missing"
+                     : health == SnapshotHealth::corrupt ? "is damaged: its SHA-256 differs"
+                                                         : "has another size or version than was saved"});
+    }
+  }
+  return out;
+}
+
 Result<void> TarRepository::remove(const OpContext& ctx, const HistoryItem& item) {
   ASCOPE_TRY(blobs_.remove(ctx, item.object));
   return item.roots_object.empty() ? ok() : blobs_.remove(ctx, item.roots_object);
+}
+
+Result<void> TarRepository::remove_uncommitted(const OpContext& ctx, const SnapshotOrigin& /*origin*/,
+                                               const std::string& id) {
+  ASCOPE_TRY(blobs_.remove(ctx, id + std::string(kTar)));
+  return blobs_.remove(ctx, id + std::string(kRoots));
 }
 
 Result<std::vector<BlobInfo>> TarRepository::list(const OpContext& ctx) {
@@ -323,63 +374,17 @@ Result<std::vector<BlobInfo>> TarRepository::list(const OpContext& ctx) {
   return all;
 }
 
-struct Described {
-  BlobInfo info;
-  std::string sha256;
-  TreeTotals totals;
-};
-
-// Reads the whole object, by the rules of a restore: what is described here can be put back.
-Result<Described> describe_one(const OpContext& ctx, BlobStore& blobs, BlobInfo info) {
-  Described out;
-  ASCOPE_TRY_ASSIGN(const std::unique_ptr<ByteSource> bytes, blobs.get(ctx, info.key));
-  HashingSource hashed(*bytes);
-  ASCOPE_TRY_ASSIGN(const std::unique_ptr<TreeSource> tree, read_tar(hashed));
-  ASCOPE_TRY_ASSIGN(out.totals, check_tree(ctx, *tree));
-  out.info = std::move(info);
-  out.sha256 = hashed.finish_hex();
-  return out;
-}
-
 }  // namespace
+
+std::string snapshot_of_object(std::string_view key) {
+  if (const auto manifest = chunks::parse_manifest_key(key)) {
+    return manifest->id;
+  }
+  return std::string(key.substr(0, key.find(key.ends_with(kRoots) ? kRoots : kTar)));
+}
 
 std::unique_ptr<Repository> make_tar_repository(BlobStore& blobs) {
   return std::make_unique<TarRepository>(blobs);
-}
-
-Result<HistoryItem> describe_object(const OpContext& ctx, BlobStore& blobs, const std::string& id) {
-  HistoryItem item;
-  item.snapshot = id;
-  item.format = "tar";
-  item.object = id + std::string(kTar);
-  if (!is_object_key(item.object)) {
-    return make_error(ErrorKind::corrupt, "'" + id + "' cannot be the id of a snapshot");
-  }
-  for (const bool roots : {false, true}) {
-    const std::string key = id + std::string(roots ? kRoots : kTar);
-    ASCOPE_TRY_ASSIGN(std::optional<BlobInfo> info, blobs.stat(ctx, key));
-    if (!info && !roots) {
-      return make_error(ErrorKind::not_found, "the store has no object '" + key + "'",
-                        "'ascope-sandbox snapshot ls --all' lists the objects there are");
-    }
-    if (!info) {
-      break;
-    }
-    Result<Described> found = describe_one(ctx, blobs, std::move(*info));
-    if (!found) {
-      return std::move(found).error().within("object '" + key + "'");
-    }
-    (roots ? item.roots_size_bytes : item.size_bytes) = found->info.size_bytes;
-    (roots ? item.roots_sha256 : item.sha256) = found->sha256;
-    if (roots) {
-      item.roots_object = key;
-    } else {
-      item.version = found->info.version;
-    }
-    item.files += found->totals.files;
-    item.content_bytes += found->totals.content_bytes;
-  }
-  return item;
 }
 
 }  // namespace ascope

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saved workspaces over any BlobStore. This version writes and reads `format: tar`: "<id>.tar" holds the
-// workspace root alone, as AgentScope writes it; "<id>.roots.tar" what else is persisted (paths relative to
-// "/").
+// Saved workspaces over any BlobStore. `format: tar`: "<id>.tar" holds the workspace root alone, as
+// AgentScope writes it; "<id>.roots.tar" what else is persisted (paths relative to "/"). `format: chunks`:
+// chunks/chunk_repository.h. formats.h reads both.
 #pragma once
 
 #include <functional>
@@ -63,9 +63,10 @@ struct SaveRequest {
 struct SaveOutcome {
   bool changed = true;  // false: `item` is the parent
   HistoryItem item;     // id, format, objects, sizes, digests, version, files, content_bytes filled in
+  std::uint64_t read_bytes = 0;    // content that was read
+  std::uint64_t stored_bytes = 0;  // that were written to the store
   // Of format chunks:
   std::uint64_t new_bytes = 0;      // content that was not in the store, before compression
-  std::uint64_t stored_bytes = 0;   // that were written to the store
   std::uint64_t reused_bytes = 0;   // content read and found in the store already
   unsigned condemned_rewrites = 0;  // times the save started over
 };
@@ -78,6 +79,13 @@ enum class SnapshotHealth {
   overwritten
 };  // overwritten: another size or version than saved
 
+// A thing that is wrong with a snapshot.
+struct SnapshotProblem {
+  std::string object;
+  bool missing = false;  // else damaged
+  std::string what;
+};
+
 class Repository {
  public:
   virtual ~Repository() = default;
@@ -89,13 +97,31 @@ class Repository {
   // `not_found` if it is missing.
   virtual Result<std::unique_ptr<TreeSource>> open(const OpContext& ctx, const HistoryItem& item,
                                                    SnapshotPart part) = 0;
+  // As open(), of what lies at or below `paths`, with the folders that lead there; more may come along where
+  // that costs no more. A path that the snapshot does not have is `not_found` while reading, or gives
+  // nothing.
+  virtual Result<std::unique_ptr<TreeSource>> open_paths(const OpContext& ctx, const HistoryItem& item,
+                                                         SnapshotPart part,
+                                                         const std::vector<std::string>& paths) = 0;
   // Presence, size and version; with `read_data` every byte is read and compared with the digest.
   virtual Result<SnapshotHealth> check(const OpContext& ctx, const HistoryItem& item, bool read_data) = 0;
-  // Removes the objects. A repeat is harmless.
+  // As check(), with all that is wrong. A store that cannot be asked is an error.
+  virtual Result<std::vector<SnapshotProblem>> problems(const OpContext& ctx, const HistoryItem& item,
+                                                        bool read_data) = 0;
+  // Removes the objects that are this snapshot's alone. A repeat is harmless.
   virtual Result<void> remove(const OpContext& ctx, const HistoryItem& item) = 0;
-  // Ids of every snapshot object in the store, whoever wrote it (for gc's orphans, N2 and adopt).
+  // As remove(), of a save that was cut off before anybody noted an item: `id` of a request whose slot and
+  // realm `origin` names.
+  virtual Result<void> remove_uncommitted(const OpContext& ctx, const SnapshotOrigin& origin,
+                                          const std::string& id) = 0;
+  // The item of an id that no history names, as far as the store tells. `not_found`.
+  virtual Result<HistoryItem> find(const OpContext& ctx, const std::string& id) = 0;
+  // Every snapshot object in the store, whoever wrote it (for gc's orphans, N2 and adopt).
   virtual Result<std::vector<BlobInfo>> list(const OpContext& ctx) = 0;
 };
+
+// The id that an object of list() is of.
+std::string snapshot_of_object(std::string_view key);
 
 std::unique_ptr<Repository> make_tar_repository(BlobStore& blobs);
 

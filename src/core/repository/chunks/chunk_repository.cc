@@ -43,6 +43,9 @@ class Chunks final : public ChunkRepository {
   Result<void> remove(const OpContext& ctx, const HistoryItem& item) override {
     return store_.remove(ctx, item.object);
   }
+  Result<void> remove_uncommitted(const OpContext& ctx, const SnapshotOrigin& origin,
+                                  const std::string& id) override;
+  Result<HistoryItem> find(const OpContext& ctx, const std::string& id) override;
   Result<std::vector<BlobInfo>> list(const OpContext& ctx) override;
 
   Result<std::unique_ptr<TreeSource>> open_paths(const OpContext& ctx, const HistoryItem& item,
@@ -153,6 +156,7 @@ Result<SaveOutcome> Chunks::save(const OpContext& ctx, const SaveRequest& reques
     out.new_bytes += saved.new_bytes;
     out.stored_bytes += saved.stored_bytes;
     out.reused_bytes = saved.reused_bytes;
+    out.read_bytes += saved.new_bytes + saved.reused_bytes;
     if (!saved.changed) {
       out.changed = false;
       out.item = *request.parent;
@@ -163,6 +167,7 @@ Result<SaveOutcome> Chunks::save(const OpContext& ctx, const SaveRequest& reques
     if (published.lost.empty()) {
       out.stored_bytes += published.stored_bytes;
       out.item = std::move(published.item);
+      out.item.added_bytes = out.stored_bytes;
       return out;
     }
     ++out.condemned_rewrites;
@@ -227,9 +232,37 @@ Result<std::vector<BlobInfo>> Chunks::list(const OpContext& ctx) {
   return out;
 }
 
+Result<void> Chunks::remove_uncommitted(const OpContext& ctx, const SnapshotOrigin& origin,
+                                        const std::string& id) {
+  Result<OpenStore*> open = open_store(ctx, false);
+  if (!open) {
+    return open.error().kind == ErrorKind::not_found ? ok() : Result<void>(std::move(open).error());
+  }
+  const std::string folder = manifest_folder((*open)->repo.key, origin.realm, origin.slot);
+  ASCOPE_TRY_ASSIGN(const std::vector<BlobInfo> all, store_.list(ctx, folder));
+  for (const BlobInfo& one : all) {
+    const std::optional<ManifestName> name = parse_manifest_key(one.key);
+    if (name && name->id == id) {
+      ASCOPE_TRY(store_.remove(ctx, one.key));
+    }
+  }
+  return ok();
+}
+
 Result<ManifestRoot> Chunks::read_root(const OpContext& ctx, const std::string& object) {
   ASCOPE_TRY_ASSIGN(const Access open, access(ctx));
   return chunks::read_root(ctx, open, object);
+}
+
+Result<HistoryItem> Chunks::find(const OpContext& ctx, const std::string& id) {
+  ASCOPE_TRY_ASSIGN(const std::vector<BlobInfo> all, list(ctx));
+  for (const BlobInfo& one : all) {
+    if (parse_manifest_key(one.key)->id == id) {
+      return describe(ctx, one.key);
+    }
+  }
+  return make_error(ErrorKind::not_found, "the store has no manifest of snapshot '" + id + "'",
+                    "'ascope-sandbox snapshot ls --all' lists the objects there are");
 }
 
 Result<HistoryItem> Chunks::describe(const OpContext& ctx, const std::string& object) {

@@ -30,28 +30,14 @@ struct ChunkOptions {
   chunks::ChunkSizes sizes;          // of a new store; an old one has its own
 };
 
-// A thing that is wrong with a snapshot.
-struct SnapshotProblem {
-  std::string object;
-  bool missing = false;  // else damaged
-  std::string what;
-};
-
 // The objects of a save go in the order of protocols 3.4, W1 to W3 with the hints of W4; a repeat after any
 // failure is harmless, and uses again what was put. Sources that open() gives must not outlive the
 // repository, which is for one thread. Errors of every call: `denied` for a missing or wrong key, `corrupt`
-// and `not_found` with the name of the object.
+// and `not_found` with the name of the object. check() and problems() look at the manifest and its pages, and
+// of each pack at presence, size, index, and that it holds what the manifest says; open_paths() reads no more
+// than it must.
 class ChunkRepository : public Repository {
  public:
-  // As open(), only what is at or below `paths` (and the folders that lead there), reading no more than it
-  // must. `not_found` while reading if one of them does not exist.
-  virtual Result<std::unique_ptr<TreeSource>> open_paths(const OpContext& ctx, const HistoryItem& item,
-                                                         SnapshotPart part,
-                                                         const std::vector<std::string>& paths) = 0;
-  // As check(), with all that is wrong. Without `read_data`: the manifest and its pages, and of each pack
-  // presence, size, index, and that it holds what the manifest says. An `unavailable` store is an error.
-  virtual Result<std::vector<SnapshotProblem>> problems(const OpContext& ctx, const HistoryItem& item,
-                                                        bool read_data) = 0;
   // A pack with all its chunks, for a walk through the whole store: its problem, or nullopt.
   virtual Result<std::optional<SnapshotProblem>> check_pack(const OpContext& ctx,
                                                             const chunks::PackName& pack, bool read_data) = 0;

@@ -120,9 +120,19 @@ Result<PublishedRoot> publish_root(const OpContext& ctx, const SaveContext& cont
     if (!out.lost.empty()) {
       return context.store->remove(ctx, object);
     }
-    ASCOPE_TRY_ASSIGN(const std::uint64_t hints, put_hints(ctx, context, saved));
-    out.stored_bytes = bytes.size() + hints;
+    out.stored_bytes = bytes.size();
     out.item = item_of(root, object, *info, bytes);
+    Result<std::uint64_t> hints = put_hints(ctx, context, saved);
+    if (hints) {
+      out.stored_bytes += *hints;
+    } else if (hints.error().kind == ErrorKind::cancelled || hints.error().kind == ErrorKind::timeout) {
+      return std::move(hints).error();
+    } else {
+      // Hints save room, no more: the snapshot is whole without.
+      out.item.notes.push_back(Json{
+          {"path", ""},
+          {"what", bytes_json("other slots will save its content once more: " + hints.error().message)}});
+    }
     return ok();
   };
   if (Result<void> done = publish(); !done) {
