@@ -7,7 +7,7 @@ _ascope_sandbox_first() {
 
 _ascope_sandbox_second() {
   case $1 in
-    snapshot) echo 'ls show cat find diff check export import tag rm stats' ;;
+    snapshot) echo 'ls show cat find diff check export import tag rm stats repair' ;;
     project) echo 'plan apply status push' ;;
     lock) echo 'run acquire release ls wait break' ;;
     state) echo 'export import rm' ;;
@@ -24,11 +24,13 @@ _ascope_sandbox_options() {
     'exec') echo '--interactive --tty --env --env-file --cwd --as --timeout --timeout-kill --max-output --lock' ;;
     'snapshot') echo '--tag --dry-run' ;;
     'snapshot ls') echo '--all' ;;
-    'snapshot check') echo '--all --read-data' ;;
+    'snapshot check') echo '--all --read-data --read-data-subset' ;;
     'snapshot export') echo '--format --part --force' ;;
     'snapshot import') echo '--tag --dry-run' ;;
     'snapshot tag') echo '--delete' ;;
     'snapshot rm') echo '--dry-run' ;;
+    'snapshot stats') echo '--all' ;;
+    'snapshot repair') echo '--dry-run --no-read-data' ;;
     'restore') echo '--into --to --kill --allow-loss --dry-run' ;;
     'undo') echo '--kill --dry-run' ;;
     'stop') echo '--dry-run' ;;
@@ -39,7 +41,7 @@ _ascope_sandbox_options() {
     'explain') echo '--expect --no-cold --allow-loss --external --from-state' ;;
     'lock acquire') echo '--ttl' ;;
     'lock break') echo '--dry-run' ;;
-    'gc') echo '--dry-run --all' ;;
+    'gc') echo '--dry-run --all --grace --waste' ;;
     'adopt') echo '--snapshot --no-snapshot --dry-run' ;;
     'state export') echo '--raw' ;;
     'state import') echo '--replace --allow-loss --dry-run' ;;
@@ -78,6 +80,7 @@ _ascope_sandbox_value() {
     "exec --timeout-kill") echo 'job sandbox' ;;
     "exec --max-output") echo '@none' ;;
     "snapshot --tag") echo '@none' ;;
+    "snapshot check --read-data-subset") echo '@none' ;;
     "snapshot export --format") echo 'tar tar.gz tar.zst' ;;
     "snapshot export --part") echo 'workspace roots' ;;
     "snapshot import --tag") echo '@none' ;;
@@ -88,6 +91,8 @@ _ascope_sandbox_value() {
     "explain --external") echo '@none' ;;
     "explain --from-state") echo '@file' ;;
     "lock acquire --ttl") echo '@none' ;;
+    "gc --grace") echo '@none' ;;
+    "gc --waste") echo '@none' ;;
     "adopt --snapshot") echo '@none' ;;
     "doctor --image") echo '@none' ;;
   *)
@@ -131,6 +136,7 @@ _ascope_sandbox_argument() {
     'snapshot tag '0) echo '@snapshot' ;;
     'snapshot rm '*) echo '@snapshot' ;;
     'snapshot stats '0) echo '@slot' ;;
+    'snapshot repair '0) echo '@slot' ;;
     'restore '0) echo '@snapshot' ;;
     'restore '*) echo '@file' ;;
     'undo '0) echo '@slot' ;;

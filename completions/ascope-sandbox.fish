@@ -28,7 +28,7 @@ function __ascope_sandbox_command
             set found $word
             contains -- $word snapshot project lock state profile; or break
         else
-            contains -- "$found $word" 'snapshot ls' 'snapshot show' 'snapshot cat' 'snapshot find' 'snapshot diff' 'snapshot check' 'snapshot export' 'snapshot import' 'snapshot tag' 'snapshot rm' 'snapshot stats' 'project plan' 'project apply' 'project status' 'project push' 'lock run' 'lock acquire' 'lock release' 'lock ls' 'lock wait' 'lock break' 'state export' 'state import' 'state rm' 'profile init' 'profile validate' 'profile show' 'profile trust'; and set found "$found $word"
+            contains -- "$found $word" 'snapshot ls' 'snapshot show' 'snapshot cat' 'snapshot find' 'snapshot diff' 'snapshot check' 'snapshot export' 'snapshot import' 'snapshot tag' 'snapshot rm' 'snapshot stats' 'snapshot repair' 'project plan' 'project apply' 'project status' 'project push' 'lock run' 'lock acquire' 'lock release' 'lock ls' 'lock wait' 'lock break' 'state export' 'state import' 'state rm' 'profile init' 'profile validate' 'profile show' 'profile trust'; and set found "$found $word"
             break
         end
     end
@@ -63,7 +63,8 @@ complete -c ascope-sandbox -n '__ascope_sandbox_is snapshot' -a export -d 'write
 complete -c ascope-sandbox -n '__ascope_sandbox_is snapshot' -a import -d 'save a tar file as the slot\'s newest snapshot'
 complete -c ascope-sandbox -n '__ascope_sandbox_is snapshot' -a tag -d 'give a snapshot a name'
 complete -c ascope-sandbox -n '__ascope_sandbox_is snapshot' -a rm -d 'remove snapshots for ever'
-complete -c ascope-sandbox -n '__ascope_sandbox_is snapshot' -a stats -d 'sum up what a slot\'s snapshots hold and take'
+complete -c ascope-sandbox -n '__ascope_sandbox_is snapshot' -a stats -d 'sum up what snapshots hold and take'
+complete -c ascope-sandbox -n '__ascope_sandbox_is snapshot' -a repair -d 'keep what can be read of a slot\'s damaged snapshots'
 complete -c ascope-sandbox -n '__ascope_sandbox_is ""' -a restore -d 'put a snapshot back'
 complete -c ascope-sandbox -n '__ascope_sandbox_is ""' -a undo -d 'take the last restore back'
 complete -c ascope-sandbox -n '__ascope_sandbox_is ""' -a stop -d 'save, then stop the sandbox; its disk stays'
@@ -174,6 +175,7 @@ complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot diff"' -x -a '(__as
 complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot diff"' -x -a '(__ascope_sandbox_snapshots)'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot check"' -l all -d 'check the snapshots of every slot'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot check"' -l read-data -d 'read every byte and compare its SHA-256'
+complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot check"' -l read-data-subset -x -d 'read that part of the packs, other ones each time, such as 5%'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot check"' -x -a '(__ascope_sandbox_snapshots)'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot export"' -l format -x -a 'tar tar.gz tar.zst' -d 'format, where FILE\'s name does not say it'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot export"' -l part -x -a 'workspace roots' -d 'the workspace root (default), or what else is saved, relative to /'
@@ -188,7 +190,11 @@ complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot tag"' -l delete -s 
 complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot tag"' -x -a '(__ascope_sandbox_snapshots)'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot rm"' -l dry-run -d 'show what would be removed'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot rm"' -x -a '(__ascope_sandbox_snapshots)'
+complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot stats"' -l all -d 'the whole store, slot by slot, whoever saved there'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot stats"' -x -a '(__ascope_sandbox_slots)'
+complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot repair"' -l dry-run -d 'tell what is lost and change nothing'
+complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot repair"' -l no-read-data -d 'believe content where the indexes have it'
+complete -c ascope-sandbox -n '__ascope_sandbox_is "snapshot repair"' -x -a '(__ascope_sandbox_slots)'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "restore"' -l into -x -a '(__ascope_sandbox_slots)' -d 'restore into another slot (a fork)'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "restore"' -l to -x -a '(__fish_complete_directories)' -d 'unpack into this empty host folder; no slot is changed'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "restore"' -l kill -d 'end commands that run in the sandbox'
@@ -232,6 +238,8 @@ complete -c ascope-sandbox -n '__ascope_sandbox_is "lock break"' -l dry-run -d '
 complete -c ascope-sandbox -n '__ascope_sandbox_is "lock break"' -x -a '(__ascope_sandbox_slots)'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "gc"' -l dry-run -d 'show what would be done; change nothing'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "gc"' -l all -s a -d 'list what is kept too'
+complete -c ascope-sandbox -n '__ascope_sandbox_is "gc"' -l grace -x -d 'keep packs that are younger, for saves at work (default 24h)'
+complete -c ascope-sandbox -n '__ascope_sandbox_is "gc"' -l waste -x -d 'repack packs of which more is not needed (default 30%)'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "gc"' -x -a '(__ascope_sandbox_slots)'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "adopt"' -l snapshot -x -d 'object in the snapshot store that becomes the head'
 complete -c ascope-sandbox -n '__ascope_sandbox_is "adopt"' -l no-snapshot -d 'take the sandbox alone; no head'

@@ -12,6 +12,8 @@
 #include "cli/progress.h"
 #include "core/base/file.h"
 #include "core/base/process.h"
+#include "core/repository/formats.h"
+#include "core/repository/master_key.h"
 #include "store/stores.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
@@ -155,10 +157,14 @@ class Services final : public EngineServices {
     return blobs_.get();
   }
 
-  Result<Repository*> repository() override {
+  Result<SnapshotRepository*> repository() override {
     if (!repository_) {
       ASCOPE_TRY_ASSIGN(BlobStore * store, blobs());
-      repository_ = make_tar_repository(*store);
+      ChunkOptions chunks;
+      chunks.cache_dir = places_.cache_dir + "/chunks";
+      chunks.dedup = profile_.dedup == "slot" ? chunks::Dedup::slot : chunks::Dedup::store;
+      ASCOPE_TRY_ASSIGN(chunks.key, read_master_key(ctx_, profile_.snapshot_key));
+      repository_ = make_repository(*store, profile_.snapshot_format, std::move(chunks));
     }
     return repository_.get();
   }
@@ -241,7 +247,7 @@ class Services final : public EngineServices {
   std::unique_ptr<ReceiptStore> receipts_;
   std::unique_ptr<LeaseStore> leases_;
   std::unique_ptr<BlobStore> blobs_;
-  std::unique_ptr<Repository> repository_;
+  std::unique_ptr<SnapshotRepository> repository_;
   std::unique_ptr<Backend> backend_;
 };
 

@@ -54,6 +54,7 @@ Json snapshot_json(const SlotKey& slot, const HistoryItem& item, bool is_head) {
   out["roots_sha256"] = item.roots_object.empty() ? Json() : Json(item.roots_sha256);
   out["files"] = item.files;
   out["content_bytes"] = item.content_bytes;
+  out["added_bytes"] = item.added_bytes;
   out["rev"] = item.rev;
   out["fence"] = std::to_string(item.fence);
   out["host"] = item.host;
@@ -70,7 +71,8 @@ std::vector<std::string> snapshot_row(const HistoryItem& item, bool is_head) {
   return {item.snapshot,
           item.time,
           item.kind,
-          format_size(item.size_bytes + item.roots_size_bytes),
+          format_size(item.content_bytes),
+          format_size(item.added_bytes),
           std::to_string(item.files),
           (is_head ? "head" : "") + std::string(is_head && !tags.empty() ? "," : "") + tags};
 }
@@ -134,10 +136,25 @@ Result<void> verify_snapshot(App& app, const HistoryItem& item) {
                     "'ascope-sandbox snapshot check' tells what is left");
 }
 
-Result<std::unique_ptr<TreeSource>> open_part(App& app, const HistoryItem& item, SnapshotPart part) {
+Result<std::unique_ptr<TreeSource>> open_part(App& app, const HistoryItem& item, SnapshotPart part,
+                                              const std::vector<std::string>& paths) {
   ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
   ASCOPE_TRY_ASSIGN(Repository * repository, services->repository());
-  return repository->open(app.ctx(), item, part);
+  return paths.empty() ? repository->open(app.ctx(), item, part)
+                       : repository->open_paths(app.ctx(), item, part, paths);
+}
+
+Result<std::vector<std::pair<SlotKey, SlotView>>> read_all_slots(App& app) {
+  ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
+  ASCOPE_TRY_ASSIGN(StateStore * state, services->state());
+  ASCOPE_TRY_ASSIGN(const std::vector<std::string> names, state->slots(app.ctx()));
+  std::vector<std::pair<SlotKey, SlotView>> out;
+  for (const std::string& name : names) {
+    const SlotKey slot = SlotKey::from_store_name(name);
+    ASCOPE_TRY_ASSIGN(SlotView view, read_slot(*services, app.ctx(), slot));
+    out.emplace_back(slot, std::move(view));
+  }
+  return out;
 }
 
 Result<void> change_history(App& app, const Args& args, const SlotKey& slot, Receipt& receipt,

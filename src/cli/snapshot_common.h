@@ -43,8 +43,13 @@ std::string shown_path(SnapshotPart part, const std::string& path);
 
 // Reads all of a saved snapshot: `corrupt` or `not_found` unless the store has it as it was saved.
 Result<void> verify_snapshot(App& app, const HistoryItem& item);
-// One part of a saved snapshot. It must outlive nothing but the services.
-Result<std::unique_ptr<TreeSource>> open_part(App& app, const HistoryItem& item, SnapshotPart part);
+// One part of a saved snapshot, or what of it lies at or below `paths` and comes along
+// (Repository::open_paths). It must outlive nothing but the services.
+Result<std::unique_ptr<TreeSource>> open_part(App& app, const HistoryItem& item, SnapshotPart part,
+                                              const std::vector<std::string>& paths = {});
+
+// The histories of every slot in the state store.
+Result<std::vector<std::pair<SlotKey, SlotView>>> read_all_slots(App& app);
 
 // Runs `change` on the slot's history under its lease, then commits it with head and tree as they are.
 Result<void> change_history(App& app, const Args& args, const SlotKey& slot, Receipt& receipt,

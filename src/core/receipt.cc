@@ -163,6 +163,7 @@ Result<void> take_lists(const Json& json, Receipt& receipt) {
   }
   ASCOPE_TRY_ASSIGN(receipt.entries, list_of(json, "entries"));
   receipt.projection = json.value("projection", Json::object());
+  receipt.saved = json.value("saved", Json());
   receipt.exec = json.value("exec", Json());
   return ok();
 }
@@ -202,6 +203,7 @@ Json receipt_json(const Receipt& receipt) {
   }
   json["entries"] = receipt.entries;
   json["projection"] = receipt.projection;
+  json["saved"] = receipt.saved;
   json["exec"] = receipt.exec;
   return json;
 }

@@ -65,6 +65,7 @@ struct Receipt {
   std::vector<std::string> not_enforced;  // limits that hold only in part
   Json entries = Json::array();           // [{"path","action"}]
   Json projection = Json::object();       // counts and conflicts (projection.h)
+  Json saved = nullptr;                   // {"read_bytes","stored_bytes"}: what the last save of it cost
   Json exec = nullptr;                    // {"exit_code","end","signal","duration_ms"}
   std::vector<TreeNote> notes;
   std::vector<std::string> warnings;

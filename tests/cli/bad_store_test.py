@@ -31,6 +31,8 @@ def flip(at):
 
 
 class DamagedObjectTest(BadInputTest):
+    snapshot_format = "tar"
+
     def setUp(self):
         super().setUp()
         self.store = self.place.program_state("snapshots")
@@ -171,6 +173,7 @@ class DamagedObjectTest(BadInputTest):
 
 
 class TwoPartTest(BadInputTest):
+    snapshot_format = "tar"
     with_sandbox = True
 
     def test_the_second_object_counts_as_much(self):
@@ -229,6 +232,8 @@ class DamagedSandboxTest(BadInputTest):
 
 
 class SqliteObjectTest(BadInputTest):
+    snapshot_format = "tar"
+
     def test_damaged_parts(self):
         file = self.place.path("objects.db")
         at = ("--set", "snapshots.store=sqlite:" + file)

@@ -302,14 +302,23 @@ def need_root(ordinary):
 
 
 class CliTest(unittest.TestCase):
-    """A test with a place of its own. `ordinary = True`: the program runs as an ordinary user."""
+    """A test with a place of its own. `ordinary = True`: the program runs as an ordinary user. `snapshot_format`: that
+    of the user's own profile."""
 
     ordinary = False
+    snapshot_format = None
     maxDiff = None
 
     def setUp(self):
         self.place = Place(ordinary=self.ordinary)
         self.addCleanup(self.place.close)
+        if self.snapshot_format:
+            folder = os.path.join(self.place.config, "ascope-sandbox")
+            os.mkdir(folder)
+            os.chmod(folder, 0o755)
+            os.chmod(self.place.config, 0o755)
+            with open(os.path.join(folder, "profile.yaml"), "w", encoding="ascii") as file:
+                file.write(f"version: 1\nsnapshots: {{format: {self.snapshot_format}}}\n")
 
     def check(self, done, code=0):
         self.assertEqual(done.code, code, str(done))

@@ -90,9 +90,10 @@ class ObjectTest(SandboxTest):
         path = self.place.program_state("snapshots", first["object"])
         times = os.stat(path)
         with open(path, "r+b") as file:
-            file.seek(1100)
+            at = times.st_size // 2
+            file.seek(at)
             byte = file.read(1)
-            file.seek(1100)
+            file.seek(at)
             file.write(bytes([byte[0] ^ 1]))
         os.utime(path, ns=(times.st_mtime_ns,) * 2)
         self.refused(self.place.run("restore", "first"), 8, first["snapshot"])

@@ -118,10 +118,11 @@ class Boundary:
         self.place.ok("rm", slot)
         self.place.ok("run", slot, *projected, "--", "grep", "-q", "mine", "g")
         self.assertEqual(os.listdir(folder), [])
-        store = self.place.program_state("snapshots")
-        for name in os.listdir(store):
-            with open(os.path.join(store, name), "rb") as file:
-                self.assertNotIn(self.token.encode() + b"\0", file.read(), "the secret is in a snapshot")
+        rows = self.place.ok("snapshot", "ls", slot, "-o", "json").json()["snapshots"]
+        self.assertTrue(rows)
+        for row in rows:
+            archive = self.place.ok("snapshot", "export", f"{slot}@{row['snapshot']}", "-").out
+            self.assertNotIn(self.token.encode() + b"\0", archive, "the secret is in a snapshot")
 
     # ---- sockets, memory, calls
 

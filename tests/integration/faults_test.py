@@ -266,7 +266,9 @@ class SnapshotStoreTest(Faults):
 
     def test_a_folder_that_may_not_be_written(self):
         self.warm()
-        with harness.mode_of(self.folder(), 0o500):
+        with contextlib.ExitStack() as modes:
+            for folder, _, _ in os.walk(self.folder(), topdown=False):
+                modes.enter_context(harness.mode_of(folder, 0o500))
             for command in (["snapshot", SLOT], ["stop", SLOT], ["rm", SLOT]):
                 done = self.run_in(*command)
                 self.assertEqual(done.code, 15, done)

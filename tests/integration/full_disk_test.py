@@ -71,8 +71,8 @@ class FullDisk(harness.CliTest):
         self.assertEqual((told["error"]["kind"], told["exit_code"]), ("io", 15), told)
 
     def work(self, text):
-        """Leaves unsaved work in the running sandbox."""
-        self.place.ok("exec", SLOT, "--", "sh", "-c", f"echo {text} > g")
+        """Leaves unsaved work in the running sandbox, more of it than a full disk keeps back for those who look."""
+        self.place.ok("exec", SLOT, "--", "sh", "-c", f"echo {text} > g; head -c 500000 /dev/urandom > noise")
 
     def whole(self, text):
         self.assertEqual(self.place.ok("run", SLOT, "--", "sh", "-c", "cat f g; wc -c < big").text.split(),
@@ -118,6 +118,7 @@ class StateFolderTest(FullDisk):
         self.place.ok("gc", "--yes")
         self.place.ok("snapshot", "rm", "--yes", SLOT + "@latest~1")
         self.place.ok("rm", "--purge", "--yes", "session/other")
+        self.place.ok("gc", "--yes", "--grace", "0s")
         self.assertEqual([row["slot"] for row in self.place.ok("ls", "-o", "json").json()["slots"]], [SLOT])
         self.assertFalse(self.place.run("snapshot", "ls", "session/other").text)
         # What they freed is enough to go on with.
@@ -126,7 +127,9 @@ class StateFolderTest(FullDisk):
     def test_removing_a_slot_frees_what_it_took(self):
         self.fill(self.state)
         self.place.ok("rm", "--purge", "--yes", SLOT)
-        self.assertEqual(os.listdir(os.path.join(self.state, "snapshots")), [])
+        self.place.ok("gc", "--yes", "--grace", "0s")
+        left = [name for _, _, files in os.walk(os.path.join(self.state, "snapshots")) for name in files]
+        self.assertEqual(left, ["repo"])
         self.assertEqual([name for name in os.listdir(os.path.join(self.state, "sandboxes")) if name != ".lock"], [])
         self.begin()
 
@@ -172,7 +175,8 @@ class SnapshotStoreTest(FullDisk):
         self.begin()
 
     def objects(self):
-        return sorted(name for name in os.listdir(self.store) if name != "ballast")
+        return sorted(os.path.join(folder, name) for folder, _, files in os.walk(self.store) for name in files
+                      if name != "ballast")
 
     def test_nothing_is_lost_and_room_makes_it_work(self):
         before = self.objects()
@@ -193,15 +197,18 @@ class SnapshotStoreTest(FullDisk):
     def test_room_comes_from_old_snapshots(self):
         for number in range(3):
             self.place.ok("run", SLOT, "--", "sh", "-c", f"head -c 1000000 /dev/urandom > big; echo {number} > g")
-        self.fill(self.store)
+        ballast = self.fill(self.store)
         self.work("unsaved")
         self.fails("snapshot", SLOT, places=[self.store])
-        self.place.ok("gc", SLOT, "--yes", "--set", "snapshots.keep={last: 2}")
+        self.place.ok("gc", SLOT, "--yes", "--grace", "0s", "--set", "snapshots.keep={last: 2}")
         self.whole(["unsaved"])
+        os.unlink(ballast)
+        self.place.ok("run", SLOT, "--", "sh", "-c", "head -c 1000000 /dev/urandom > big")
         self.fill(self.store)
         self.work("again")
         self.fails("snapshot", SLOT, places=[self.store])
-        self.place.ok("snapshot", "rm", "--yes", SLOT + "@latest~1")
+        self.place.ok("snapshot", "rm", "--yes", SLOT + "@latest~1", SLOT + "@latest~2")
+        self.place.ok("gc", "--yes", "--grace", "0s")
         self.whole(["again"])
 
     def test_a_restore_needs_no_room_in_the_store(self):

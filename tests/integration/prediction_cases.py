@@ -188,15 +188,15 @@ def unsaved_work_of_another_backend(t):
 
 
 @case("C1", "C")
-def saved_work_of_another_backend(t):
-    t.saved()
-    t.ok("rm", SLOT)
+def saved_work_of_another_backend(t, *settings):
+    t.saved(*settings)
+    t.ok("rm", SLOT, *settings)
     t.document(t.docker)
 
 
 @case("C1", "C", expect={"foreign_writer": True})
 def another_backends_snapshot_was_overwritten_by_a_java_agent(t):
-    saved_work_of_another_backend(t)
+    saved_work_of_another_backend(t, "--set", "snapshots.format=tar")
     path = t.head_file()
     t.place.write("new/f", "newer\n")
     os.unlink(path)

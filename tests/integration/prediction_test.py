@@ -63,8 +63,8 @@ class PredictionTest(harness.CliTest):
         self.ok("start", SLOT)
         self.work()
 
-    def saved(self):
-        self.ok("run", SLOT, "--", "sh", "-c", "echo 1 > f")
+    def saved(self, *settings):
+        self.ok("run", SLOT, *settings, "--", "sh", "-c", "echo 1 > f")
 
     def work(self):
         self.ok("exec", SLOT, "--", "sh", "-c", "echo unsaved > g")

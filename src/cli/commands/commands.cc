@@ -24,6 +24,7 @@ extern const Command kSnapshotImportCommand;
 extern const Command kSnapshotTagCommand;
 extern const Command kSnapshotRmCommand;
 extern const Command kSnapshotStatsCommand;
+extern const Command kSnapshotRepairCommand;
 extern const Command kRestoreCommand;
 extern const Command kUndoCommand;
 extern const Command kStopCommand;
@@ -76,6 +77,7 @@ std::span<const Command* const> commands() {
       &kSnapshotTagCommand,
       &kSnapshotRmCommand,
       &kSnapshotStatsCommand,
+      &kSnapshotRepairCommand,
       &kRestoreCommand,
       &kUndoCommand,
       &kStopCommand,

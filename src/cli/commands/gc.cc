@@ -13,7 +13,11 @@ namespace ascope {
 namespace {
 
 constexpr std::array kOptions{kDryRunOption,
-                              OptionSpec{"all", 'a', OptionKind::flag, {}, "list what is kept too"}};
+                              OptionSpec{"all", 'a', OptionKind::flag, {}, "list what is kept too"},
+                              OptionSpec{"grace", '\0', OptionKind::value, "D",
+                                         "keep packs that are younger, for saves at work (default 24h)"},
+                              OptionSpec{"waste", '\0', OptionKind::value, "PERCENT",
+                                         "repack packs of which more is not needed (default 30%)"}};
 constexpr std::array kPositionals{PositionalSpec{
     "SLOT", false, false, "only this slot (default: every slot of the profile's state store)"}};
 
@@ -67,6 +71,14 @@ Result<int> run(App& app, const Args& args) {
   if (!args.positionals.empty()) {
     ASCOPE_TRY_ASSIGN(options.only, app.slot(args));
   }
+  if (auto grace = args.value("grace")) {
+    ASCOPE_TRY_ASSIGN(const Millis age, parse_duration(*grace));
+    options.grace = std::chrono::duration_cast<std::chrono::seconds>(age);
+  }
+  if (const auto waste = args.value("waste")) {
+    ASCOPE_TRY_ASSIGN(const double percent, parse_percent(*waste));
+    options.waste = percent / 100;
+  }
   ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
   if (!options.dry_run) {
     ASCOPE_TRY_ASSIGN(const bool sure, app.out().confirm("Collect what no slot needs?"));
@@ -90,9 +102,11 @@ const Command kGcCommand{
     "gc",
     "Setup",
     "collect what no slot needs, with a reason for each thing kept",
-    "Applies snapshots.keep, removes objects of saves that died, sandboxes of ours that no slot names (work "
-    "in them is saved "
-    "first) and leases of dead holders. Nothing else ever collects anything; without snapshots.keep every "
+    "Applies snapshots.keep, removes objects of saves that died, packs that no snapshot of the store needs "
+    "(those of the last 24 hours stay unless --grace says less; a save that meets gc only starts over), "
+    "copies what is needed out of packs of which the most is not, removes "
+    "sandboxes of ours that no slot names (work in them is saved first) and leases of dead holders. Nothing "
+    "else ever collects anything; without snapshots.keep every "
     "snapshot stays. A "
     "busy slot is skipped and named (3).",
     kOptions,

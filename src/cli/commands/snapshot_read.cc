@@ -43,8 +43,15 @@ class Readable {
   Result<std::unique_ptr<TreeSource>> open(App& app, SnapshotPart part, bool metadata_only = false) {
     return live_ ? live_->open(app, part, metadata_only) : open_part(app, chosen_->item, part);
   }
-  // Reads all of a saved snapshot and compares; what lives has nothing to be compared with.
-  Result<void> verify(App& app) { return chosen_ ? verify_snapshot(app, chosen_->item) : ok(); }
+  // Reads all of a saved tar and compares; what lives has nothing to be compared with, and chunks are
+  // compared one by one before they are given.
+  Result<void> verify(App& app) {
+    return chosen_ && chosen_->item.format == "tar" ? verify_snapshot(app, chosen_->item) : ok();
+  }
+  // One path, with what comes along.
+  Result<std::unique_ptr<TreeSource>> open_path(App& app, const SnapshotPath& path) {
+    return live_ ? live_->open(app, path.part, false) : open_part(app, chosen_->item, path.part, {path.path});
+  }
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
@@ -103,12 +110,17 @@ Result<int> cat(App& app, const Args& args) {
   const std::string shown = shown_path(wanted.part, wanted.path);
   ASCOPE_TRY(readable.verify(app));  // stdout takes nothing back
   while (true) {
-    ASCOPE_TRY_ASSIGN(const std::unique_ptr<TreeSource> source, readable.open(app, wanted.part));
-    ASCOPE_TRY_ASSIGN(const std::optional<TreeEntry> entry, seek(app, *source, wanted.path));
+    ASCOPE_TRY_ASSIGN(const std::unique_ptr<TreeSource> source, readable.open_path(app, wanted));
+    const std::string elsewhere =
+        fmt::format("'ascope-sandbox snapshot find {} NAME' looks for it", args.positionals[0]);
+    Result<std::optional<TreeEntry>> found = seek(app, *source, wanted.path);
+    if (!found && found.error().kind == ErrorKind::not_found) {
+      return std::move(found).error().with_hint(elsewhere);
+    }
+    ASCOPE_TRY_ASSIGN(const std::optional<TreeEntry> entry, std::move(found));
     if (!entry) {
-      return make_error(
-          ErrorKind::not_found, fmt::format("snapshot '{}' has no '{}'", readable.name(), shown),
-          fmt::format("'ascope-sandbox snapshot find {} NAME' looks for it", args.positionals[0]));
+      return make_error(ErrorKind::not_found,
+                        fmt::format("snapshot '{}' has no '{}'", readable.name(), shown), elsewhere);
     }
     if (entry->type == EntryType::hardlink) {
       wanted.path = entry->link_target;  // comes earlier: read once more

@@ -177,4 +177,16 @@ std::string format_age(Millis age) {
   return say(seconds / 86'400, "day");
 }
 
+Result<double> parse_percent(std::string_view text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  const bool whole = read.ec == std::errc() && read.ptr + 1 == end && *read.ptr == '%';
+  if (!whole || !(value > 0) || value > 100) {
+    return make_error(ErrorKind::usage, "'" + std::string(text) + "' is no percentage",
+                      "write more than 0% and at most 100%, such as 5%");
+  }
+  return value;
+}
+
 }  // namespace ascope

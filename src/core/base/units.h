@@ -16,6 +16,8 @@ using Millis = std::chrono::milliseconds;
 // "500ms", "60s", "15m", "12h", "7d", also "1h30m". A number without a unit is an error (but "0" is zero).
 // `usage`.
 Result<Millis> parse_duration(std::string_view text);
+// "5%" or "0.5%": more than 0, at most 100. Errors are `usage`.
+Result<double> parse_percent(std::string_view text);
 // The shortest exact form: "1h30m", "500ms", "0s".
 std::string format_duration(Millis value);
 // "512", "64KiB", "20MiB", "2GiB", "1TiB", and KB/MB/GB/TB as powers of 1000; a bare number is bytes only if

@@ -42,8 +42,8 @@ Result<std::optional<HistoryItem>> choose_head(EngineServices& services, const O
                         fmt::format("'{}' cannot be the id of a snapshot", options.snapshot),
                         "'ascope-sandbox snapshot ls --all' lists what the store holds");
     }
-    ASCOPE_TRY_ASSIGN(BlobStore * blobs, services.blobs());
-    ASCOPE_TRY_ASSIGN(HistoryItem item, describe_object(ctx, *blobs, options.snapshot));
+    ASCOPE_TRY_ASSIGN(Repository * repository, services.repository());
+    ASCOPE_TRY_ASSIGN(HistoryItem item, repository->find(ctx, options.snapshot));
     item.kind = "adopted";
     item.time = item.time.empty() ? format_time(ctx.clock->wall()) : item.time;
     return std::optional<HistoryItem>(std::move(item));

@@ -332,6 +332,7 @@ class Gatherer {
         out_.facts.snapshot = SnapshotFact::store_down;
         break;
     }
+    out_.snapshot_problem = error;
     add_evidence(receipt_, "snapshot", to_string(out_.facts.snapshot), error.message);
   }
 
@@ -427,11 +428,15 @@ Result<std::optional<HistoryItem>> head_item(EngineServices& services, const OpC
     ASCOPE_TRY_ASSIGN(BlobStore * blobs, services.blobs());
     auto item = describe_object(ctx, *blobs, *id);
     if (!item && item.error().kind == ErrorKind::not_found) {
-      // A Java agent names the id before its first save; without an object there never was a snapshot.
-      const bool known = std::any_of(view.aux.history.begin(), view.aux.history.end(),
-                                     [&](const HistoryItem& old) { return old.snapshot == *id; });
-      if (!known) {
+      // A Java agent names the id before its first save; without an object there never was a snapshot. One of
+      // ours in chunks is no object that it knows.
+      const auto known = std::find_if(view.aux.history.begin(), view.aux.history.end(),
+                                      [&](const HistoryItem& old) { return old.snapshot == *id; });
+      if (known == view.aux.history.end()) {
         return std::optional<HistoryItem>{};
+      }
+      if (known->format != "tar") {
+        return std::optional<HistoryItem>(*known);
       }
     }
     if (!item) {
@@ -506,6 +511,13 @@ Result<Gathered> gather_start(EngineServices& services, const OpContext& ctx, co
     out.priority = 2;
   }
   out.decision = plan_start(out.facts);
+  if (!out.decision.branch && out.decision.refusal == ErrorKind::store_unavailable && out.snapshot_problem &&
+      out.snapshot_problem->kind == ErrorKind::denied) {
+    // A key, not the store, is what is amiss.
+    out.decision.refusal = ErrorKind::denied;
+    out.decision.why = out.snapshot_problem->message;
+    out.decision.hint = out.snapshot_problem->hint;
+  }
   receipt.priority = out.priority;
   receipt.rule = out.decision.rule;
   receipt.why = out.decision.why;

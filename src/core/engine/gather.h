@@ -18,10 +18,11 @@ struct Gathered {
   int priority = 4;  // acquire: 1 external sandbox, 2 external state, 3 saved state, 4 nothing
   StartFacts facts;
   StartDecision decision;
-  std::optional<HistoryItem> head;      // the snapshot that the record names
-  std::unique_ptr<Sandbox> sandbox;     // running or stopped; nullptr if none
-  std::optional<ResourceInfo> info;     // of that sandbox
-  std::vector<ResourceInfo> leftovers;  // of starts that were never finished: destroyed by the next start
+  std::optional<HistoryItem> head;        // the snapshot that the record names
+  std::optional<Error> snapshot_problem;  // why it cannot be used, where that is known
+  std::unique_ptr<Sandbox> sandbox;       // running or stopped; nullptr if none
+  std::optional<ResourceInfo> info;       // of that sandbox
+  std::vector<ResourceInfo> leftovers;    // of starts that were never finished: destroyed by the next start
   std::vector<std::string> replaced_settings;  // "network: none → host": the sandbox was made with others
   std::string lost_since;  // RFC 3339: when the live mark was set, if work after it may be lost
 };

@@ -2,22 +2,18 @@
 #include "core/engine/gc.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include <fmt/format.h>
 
-#include "core/base/file.h"
 #include "core/engine/finish.h"
+#include "core/engine/gc_store.h"
 #include "core/engine/save.h"
+#include "core/repository/chunks/manifest_list.h"
 
 namespace ascope {
 
 namespace {
-
-Result<void> forget_pending(EngineServices& services, const std::string& snapshot) {
-  return remove_file(pending_folder(services) + "/" + snapshot);
-}
 
 // One pass over one slot.
 class SlotCollector {
@@ -52,6 +48,7 @@ class SlotCollector {
     }
     ASCOPE_TRY(collect_sandboxes());
     ASCOPE_TRY(collect_snapshots());
+    ASCOPE_TRY(collect_orphans());
     return session_->close(ctx_);
   }
 
@@ -154,6 +151,7 @@ class SlotCollector {
     const auto history = session_->aux().history;
     for (std::size_t i = 0; i < history.size(); ++i) {
       const HistoryItem& item = history[i];
+      // Of format chunks a snapshot's own is its manifest; what it shared is counted with the packs.
       const std::uint64_t size = item.size_bytes + item.roots_size_bytes;
       if (reasons[i].empty()) {
         doomed.push_back(item);
@@ -181,6 +179,49 @@ class SlotCollector {
     return ok();
   }
 
+  // Manifests of saves that nobody committed, here or on another host: those with a lower fence than ours can
+  // no longer be (protocols 3.6).
+  Result<void> collect_orphans() {
+    if (!services_.has_snapshots()) {
+      return ok();
+    }
+    ASCOPE_TRY_ASSIGN(SnapshotRepository * repository, services_.repository());
+    Result<chunks::Access> access = repository->chunks().access(ctx_);
+    if (!access) {
+      return access.error().kind == ErrorKind::not_found ? ok() : Result<void>(std::move(access).error());
+    }
+    ASCOPE_TRY_ASSIGN(const SnapshotOrigin origin, snapshot_origin(services_, ctx_, *session_));
+    const std::string folder = chunks::manifest_folder(*access->key, origin.realm, origin.slot);
+    const auto orphans = [&]() -> Result<std::vector<chunks::StoredManifest>> {
+      ASCOPE_TRY_ASSIGN(auto all, chunks::list_manifests(ctx_, *access->store, folder));
+      std::erase_if(all, [&](const chunks::StoredManifest& one) {
+        return is_named(one.info.key) || (!dry_run_ && one.name.fence >= session_->fence());
+      });
+      return all;
+    };
+    ASCOPE_TRY_ASSIGN(std::vector<chunks::StoredManifest> doomed, orphans());
+    if (!doomed.empty() && !dry_run_) {
+      ASCOPE_TRY(claim());
+      ASCOPE_TRY_ASSIGN(doomed, orphans());
+      ASCOPE_TRY(commit_history());
+    }
+    for (const auto& one : doomed) {
+      add(GcAction::removed, "object", one.info.key, "its save was never committed", one.info.size_bytes);
+      if (!dry_run_) {
+        ASCOPE_TRY(access->store->remove(ctx_, one.info.key));
+      }
+    }
+    return ok();
+  }
+
+  [[nodiscard]] bool is_named(const std::string& object) const {
+    const auto& meta = session_->record().meta;
+    const auto& history = session_->aux().history;
+    return (meta && meta->head && meta->head->object == object) ||
+           std::any_of(history.begin(), history.end(),
+                       [&](const HistoryItem& item) { return item.object == object; });
+  }
+
   EngineServices& services_;
   const OpContext& ctx_;
   SlotKey slot_;
@@ -190,65 +231,6 @@ class SlotCollector {
   std::unique_ptr<SlotSession> session_;
   bool claimed_ = false;
 };
-
-// Objects of saves that were killed on this host before their commit.
-Result<void> collect_pending(EngineServices& services, const OpContext& ctx, const GcOptions& options,
-                             std::vector<GcItem>& items) {
-  ASCOPE_TRY_ASSIGN(const bool any, path_exists(pending_folder(services)));
-  if (!any || !services.has_snapshots()) {
-    return ok();
-  }
-  ASCOPE_TRY_ASSIGN(const auto names, list_dir(pending_folder(services)));
-  for (const auto& id : names) {
-    if (id.starts_with(".")) {
-      continue;
-    }
-    ASCOPE_TRY_ASSIGN(const std::string slot_text,
-                      read_file(pending_folder(services) + "/" + id, 64U << 10U));
-    ASCOPE_TRY_ASSIGN(const SlotKey slot, SlotKey::parse(slot_text));
-    if (options.only && !(*options.only == slot)) {
-      continue;
-    }
-    Receipt receipt;
-    SessionOptions session_options;
-    session_options.wait = Millis(0);
-    session_options.lease = !options.dry_run;
-    session_options.local = options.dry_run ? LockMode::shared : LockMode::commit;
-    auto session = SlotSession::open(services, ctx, slot, session_options, receipt);
-    if (!session) {
-      if (session.error().kind == ErrorKind::busy) {
-        items.push_back(
-            {GcAction::skipped, "object", id, slot.written(), "busy: " + session.error().message, 0});
-        continue;
-      }
-      return std::move(session).error();
-    }
-    if (const SlotRecord& record = (*session)->record(); !require_readable(slot, record)) {
-      items.push_back({GcAction::skipped, "object", id, slot.written(),
-                       fmt::format("the slot's record is {}: {}", to_string(record.kind), record.problem),
-                       0});
-      continue;
-    }
-    if ((*session)->aux_lost() || find_item((*session)->aux(), id) != nullptr) {
-      if (!options.dry_run && !(*session)->aux_lost()) {
-        ASCOPE_TRY(forget_pending(services, id));
-      }
-      continue;
-    }
-    items.push_back({GcAction::removed, "object", id, slot.written(), "its save was never committed", 0});
-    if (!options.dry_run) {
-      HistoryItem item;
-      item.snapshot = id;
-      item.format = "tar";
-      item.object = id + ".tar";
-      item.roots_object = id + ".roots.tar";
-      ASCOPE_TRY_ASSIGN(Repository * repository, services.repository());
-      ASCOPE_TRY(repository->remove(ctx, item));
-      ASCOPE_TRY(forget_pending(services, id));
-    }
-  }
-  return ok();
-}
 
 Result<void> collect_leases(EngineServices& services, const OpContext& ctx, const GcOptions& options,
                             std::vector<GcItem>& items) {
@@ -296,24 +278,6 @@ Result<std::vector<SlotKey>> slots_to_collect(EngineServices& services, const Op
   return out;
 }
 
-struct Period {
-  std::string_view name;
-  std::optional<std::uint64_t> count;
-  std::size_t digits;  // how much of "2026-01-02T03:04:05Z" names the period
-};
-
-// The Monday that begins the week of a day, as "YYYY-MM-DD".
-std::string week_of(const std::string& time) {
-  const auto parsed = parse_time(time);
-  if (!parsed) {
-    return time.substr(0, 10);
-  }
-  const auto day = std::chrono::floor<std::chrono::days>(*parsed);
-  const std::chrono::weekday weekday(day);
-  const auto monday = day - std::chrono::days((weekday.iso_encoding() + 6) % 7);
-  return format_time(monday).substr(0, 10);
-}
-
 }  // namespace
 
 std::string_view to_string(GcAction action) {
@@ -326,51 +290,6 @@ std::string_view to_string(GcAction action) {
       return "skipped";
   }
   return "kept";
-}
-
-std::vector<std::string> keep_reasons(const Aux& aux, const std::string& head, const KeepPolicy& policy,
-                                      std::chrono::system_clock::time_point now) {
-  std::vector<std::string> reasons(aux.history.size());
-  const auto add = [&](std::size_t i, std::string_view reason) {
-    reasons[i] += (reasons[i].empty() ? "" : ", ") + std::string(reason);
-  };
-  const std::array periods{Period{"hourly", policy.hourly, 13}, Period{"daily", policy.daily, 10},
-                           Period{"weekly", policy.weekly, 0}, Period{"monthly", policy.monthly, 7}};
-  std::map<std::string_view, std::set<std::string>> seen;
-  std::uint64_t last = 0;
-  for (std::size_t i = 0; i < aux.history.size(); ++i) {
-    const HistoryItem& item = aux.history[i];
-    if (item.snapshot == head) {
-      add(i, "head");
-    }
-    if (item.snapshot == aux.undo) {
-      add(i, "undo goes back to it");
-    }
-    for (const auto& tag : item.tags) {
-      add(i, fmt::format("tag '{}'", tag));
-    }
-    if (item.kind == "stranded") {
-      add(i, "stranded work: 'snapshot rm' gives it up");
-    }
-    if (policy.empty()) {
-      add(i, "no snapshots.keep is set");
-      continue;
-    }
-    if (policy.last && last++ < *policy.last) {
-      add(i, "last");
-    }
-    if (const auto time = parse_time(item.time); policy.within && time && now - *time <= *policy.within) {
-      add(i, "within");
-    }
-    for (const auto& period : periods) {
-      const std::string key = period.digits == 0 ? week_of(item.time) : item.time.substr(0, period.digits);
-      auto& keys = seen[period.name];
-      if (period.count && keys.size() < *period.count && keys.insert(key).second) {
-        add(i, period.name);
-      }
-    }
-  }
-  return reasons;
 }
 
 Result<bool> used_by_other_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
@@ -402,7 +321,9 @@ Result<void> collect_garbage(EngineServices& services, const OpContext& ctx, con
     ASCOPE_TRY(ctx.check("collecting garbage"));
     ASCOPE_TRY(SlotCollector(services, ctx, slot, options.dry_run, items).run());
   }
-  return collect_pending(services, ctx, options, items);
+  ASCOPE_TRY(collect_pending(services, ctx, options, items));
+  ASCOPE_TRY(collect_packs(services, ctx, options, items));
+  return collect_scans(services, ctx, options);
 }
 
 }  // namespace ascope

@@ -3,6 +3,8 @@
 // ours, stale leases. Nothing else in the program collects anything.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,7 @@ std::string_view to_string(GcAction action);
 
 struct GcItem {
   GcAction action = GcAction::kept;
-  std::string kind;  // "snapshot", "object", "sandbox", "lease", "slot", "temporary file"
+  std::string kind;  // "snapshot", "object", "sandbox", "lease", "slot", "pack"
   std::string name;
   std::string slot;    // written form, "" where none
   std::string reason;  // why it is kept, removed or skipped
@@ -26,6 +28,8 @@ struct GcItem {
 
 struct GcOptions {
   bool dry_run = false;
+  std::chrono::seconds grace = std::chrono::hours(24);  // packs younger than this stay (chunks/collect.h)
+  double waste = 0.30;  // packs of which more than this part is not needed are repacked (chunks/repack.h)
   std::optional<SlotKey> only;  // one slot, else all of the profile's state store
 };
 

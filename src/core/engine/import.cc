@@ -56,6 +56,7 @@ Result<void> save_and_commit(EngineServices& services, const OpContext& ctx, Slo
   SaveRequest request;
   request.id = random_uuid();
   request.workspace = &tree;
+  ASCOPE_TRY_ASSIGN(request.origin, snapshot_origin(services, ctx, session));
   PhaseTimer timer(receipt, "snapshot", *ctx.clock);
   ASCOPE_TRY(session.note_pending(request.id));
   ASCOPE_TRY(services.step("before-objects"));

@@ -199,7 +199,8 @@ class Restorer {
     }
     PhaseTimer timer(receipt_, "restore", *ctx_.clock);
     ASCOPE_TRY_ASSIGN(Repository * repository, services_.repository());
-    ASCOPE_TRY_ASSIGN(auto source, repository->open(ctx_, item_, SnapshotPart::workspace));
+    ASCOPE_TRY_ASSIGN(auto source,
+                      repository->open_paths(ctx_, item_, SnapshotPart::workspace, options_.paths));
     ASCOPE_TRY_ASSIGN(ApplyOptions apply, workspace_options());
     apply.before_change = [&] {
       return attached_->sandbox->files().set_mark(ctx_, services_.profile().workspace_root,

@@ -7,7 +7,7 @@
 
 #include "core/base/random.h"
 #include "core/engine/entries.h"
-#include "core/repository/credentials.h"
+#include "core/engine/tree_scan.h"
 
 namespace ascope {
 
@@ -15,36 +15,6 @@ namespace {
 
 constexpr std::string_view kIgnoreFile = ".ascopeignore";
 constexpr std::uint64_t kMaxIgnoreBytes = 64U << 10U;
-
-CredentialRule credential_rule(const Profile& profile) {
-  const std::string& word = profile.credentials;
-  return word == "refuse"    ? CredentialRule::refuse
-         : word == "exclude" ? CredentialRule::exclude
-         : word == "warn"    ? CredentialRule::warn
-                             : CredentialRule::ignore;
-}
-
-// Reports how far a tree has been read.
-class MeteredSource final : public TreeSource {
- public:
-  MeteredSource(EngineServices& services, std::unique_ptr<TreeReader> inner)
-      : services_(services), inner_(std::move(inner)) {}
-  Result<bool> next(TreeEntry& entry) override { return inner_->next(entry); }
-  Result<std::optional<DataBlock>> read() override {
-    auto block = inner_->read();
-    if (block && *block) {
-      bytes_ += (*block)->bytes.size();
-      services_.progress("Saving", bytes_, 0);
-    }
-    return block;
-  }
-  [[nodiscard]] const std::vector<TreeNote>& notes() const { return inner_->notes(); }
-
- private:
-  EngineServices& services_;
-  std::unique_ptr<TreeReader> inner_;
-  std::uint64_t bytes_ = 0;
-};
 
 void keep_notes(Receipt& receipt, HistoryItem& item, const std::vector<TreeNote>& notes) {
   constexpr std::size_t kMax = 100;
@@ -55,6 +25,16 @@ void keep_notes(Receipt& receipt, HistoryItem& item, const std::vector<TreeNote>
   if (notes.size() > kMax) {
     receipt.notes.push_back({"", fmt::format("and {} more", notes.size() - kMax)});
   }
+}
+
+// What the repository has noted, into the receipt.
+Result<void> tell_notes(Receipt& receipt, const HistoryItem& item) {
+  for (const Json& note : item.notes) {
+    ASCOPE_TRY_ASSIGN(std::string path, json_bytes(note.at("path")));
+    ASCOPE_TRY_ASSIGN(std::string what, json_bytes(note.at("what")));
+    receipt.notes.push_back({std::move(path), std::move(what)});
+  }
+  return ok();
 }
 
 // The lines of an ignore file that are patterns: no comments, no blank ones, ends trimmed.
@@ -178,23 +158,13 @@ Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, Slot
   if (profile.freeze != "never") {
     ASCOPE_TRY_ASSIGN(freeze, sandbox.files().freeze(ctx));
   }
-  ASCOPE_TRY_ASSIGN(const TreeSelection selection, workspace_selection(ctx, sandbox.files(), profile));
-  ASCOPE_TRY_ASSIGN(auto workspace_reader, sandbox.files().read_tree(ctx, selection));
-  MeteredSource workspace_source(services, std::move(workspace_reader));
-  GuardedSource workspace_guard(workspace_source, credential_rule(profile));
-  std::unique_ptr<MeteredSource> roots_source;
-  std::unique_ptr<GuardedSource> roots_guard;
-  if (const TreeSelection roots = other_selection(profile); !roots.roots.empty()) {
-    ASCOPE_TRY_ASSIGN(auto roots_reader, sandbox.files().read_tree(ctx, roots));
-    roots_source = std::make_unique<MeteredSource>(services, std::move(roots_reader));
-    roots_guard = std::make_unique<GuardedSource>(*roots_source, credential_rule(profile));
-  }
+  SandboxTrees trees(services, ctx, sandbox.files(), info.tree, parent);
   SaveRequest request;
   request.id = random_uuid();
-  request.workspace = &workspace_guard;
-  request.roots = roots_guard.get();
   request.parent = parent;
   request.read_parent = parent_check == ParentCheck::read;
+  ASCOPE_TRY_ASSIGN(request.origin, snapshot_origin(services, ctx, session));
+  ASCOPE_TRY(trees.fill(request));
   ASCOPE_TRY(session.note_pending(request.id));
   ASCOPE_TRY(services.step("before-objects"));
   auto saved = repository->save(ctx, request);
@@ -219,6 +189,7 @@ Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, Slot
     return std::move(saved).error().within("saving the workspace");
   }
   ASCOPE_TRY(services.step("after-objects"));
+  receipt.saved = Json{{"read_bytes", saved->read_bytes}, {"stored_bytes", saved->stored_bytes}};
   SavedTree out{saved->changed, std::move(saved->item)};
   if (out.changed) {
     ASCOPE_TRY_ASSIGN(const HostFacts host, services.host());
@@ -229,14 +200,24 @@ Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, Slot
     out.item.fence = session.fence();
     out.item.host = host.name;
     out.item.tree = info.tree;
-    keep_notes(receipt, out.item, workspace_source.notes());
-    keep_notes(receipt, out.item, workspace_guard.notes());
-    if (roots_source) {
-      keep_notes(receipt, out.item, roots_source->notes());
-      keep_notes(receipt, out.item, roots_guard->notes());
-    }
+    ASCOPE_TRY(tell_notes(receipt, out.item));
+    keep_notes(receipt, out.item, trees.notes());
   }
+  trees.keep(out.item.snapshot);
   return out;
+}
+
+Result<SnapshotOrigin> snapshot_origin(EngineServices& services, const OpContext& ctx,
+                                       const SlotSession& session) {
+  ASCOPE_TRY_ASSIGN(const HostFacts host, services.host());
+  SnapshotOrigin origin;
+  ASCOPE_TRY_ASSIGN(origin.realm, store_realm(services, ctx));
+  origin.slot = session.slot().written();
+  origin.rev = session.record().meta ? session.record().meta->rev + 1 : 1;
+  origin.fence = session.fence();
+  origin.time = format_time(ctx.clock->wall());
+  origin.host = host.name;
+  return origin;
 }
 
 HeadRef head_ref(const EngineServices& services, const HistoryItem& item) {

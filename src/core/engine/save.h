@@ -38,6 +38,10 @@ Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, Slot
                             Sandbox& sandbox, const ResourceInfo& info, const HistoryItem* parent,
                             std::string_view kind, ParentCheck parent_check, Receipt& receipt);
 
+// Whose snapshot a save of this session makes.
+Result<SnapshotOrigin> snapshot_origin(EngineServices& services, const OpContext& ctx,
+                                       const SlotSession& session);
+
 // The record's head for an item.
 HeadRef head_ref(const EngineServices& services, const HistoryItem& item);
 

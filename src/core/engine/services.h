@@ -9,7 +9,7 @@
 
 #include "core/backend.h"
 #include "core/profile/profile.h"
-#include "core/repository/repository.h"
+#include "core/repository/formats.h"
 #include "core/store.h"
 
 namespace ascope {
@@ -46,7 +46,7 @@ class EngineServices {
   // has_snapshots() false: snapshots.store none.
   [[nodiscard]] virtual bool has_snapshots() const = 0;
   virtual Result<BlobStore*> blobs() = 0;
-  virtual Result<Repository*> repository() = 0;
+  virtual Result<SnapshotRepository*> repository() = 0;
   virtual Result<Backend*> backend() = 0;
 
   // Sentences for stderr while working ("Waiting for …"), and warnings.

@@ -51,6 +51,7 @@ class SlotSession {
                                                    Receipt& receipt);
   ~SlotSession();
 
+  [[nodiscard]] const SlotKey& slot() const { return slot_; }
   [[nodiscard]] const SlotRecord& record() const { return view_.record; }
   [[nodiscard]] const SlotView& view() const { return view_; }
   // For `--from-state`: what was read is replaced by what the user gave; the compare token stays.

@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/engine/entries.h"
 #include "core/engine/save.h"
+#include "core/engine/tree_scan.h"
 #include "core/projection/projection.h"
 #include "core/projection/skills.h"
 
@@ -353,6 +354,10 @@ Result<void> restore_tree(EngineServices& services, const OpContext& ctx, Sandbo
   ASCOPE_TRY_ASSIGN(const auto spare, excluded_patterns(ctx, files, profile));
   ASCOPE_TRY(
       apply_part(SnapshotPart::workspace, profile.workspace_root, excluded_entry_paths(profile), spare));
+  if (item.format == "chunks") {
+    ASCOPE_TRY_ASSIGN(const ResourceInfo info, sandbox.info(ctx));
+    ASCOPE_TRY(remember_tree(services, ctx, files, info.tree, item.snapshot));
+  }
   return services.step("after-restore");
 }
 

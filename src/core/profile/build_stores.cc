@@ -5,6 +5,7 @@
 
 #include "core/profile/build.h"
 #include "core/profile/store_text.h"
+#include "core/repository/master_key.h"
 
 namespace ascope {
 namespace {
@@ -84,10 +85,14 @@ void build_stores(const Layer& layer, Profile& profile, Problems& problems) {
                                    "that kind of store keeps no files to project"));
   }
   profile.snapshot_format = layer_text(layer, "snapshots.format");
-  if (profile.snapshot_format == "chunks") {
-    problems.push_back(layer_error(*layer.find("snapshots.format"), ErrorKind::unsupported,
-                                   "this version cannot write snapshots in the format 'chunks'",
-                                   "leave snapshots.format out, or write tar"));
+  profile.snapshot_key = layer_text(layer, "snapshots.key");
+  if (auto problem = master_key_problem(profile.snapshot_key)) {
+    problems.push_back(
+        layer_error(*layer.find("snapshots.key"), ErrorKind::config, problem->message, problem->hint));
+  } else if (!profile.snapshot_key.empty() && profile.snapshot_format != "chunks") {
+    problems.push_back(layer_error(*layer.find("snapshots.key"), ErrorKind::config,
+                                   "snapshots of format 'tar' are not encrypted",
+                                   "set snapshots.format to chunks, or leave snapshots.key out"));
   }
   profile.freeze = layer_text(layer, "snapshots.freeze");
   profile.dedup = layer_text(layer, "snapshots.dedup");

@@ -74,9 +74,10 @@ struct Profile {
   std::string on_conflict = "host";  // host | agent
   std::vector<SkillSource> skills;
 
-  std::string distributed;              // as shown; "" = none
-  std::string snapshot_store;           // resolved URL text, ${VAR} still in place
-  std::string snapshot_format = "tar";  // tar (this version), chunks
+  std::string distributed;                 // as shown; "" = none
+  std::string snapshot_store;              // resolved URL text, ${VAR} still in place
+  std::string snapshot_format = "chunks";  // chunks, tar
+  std::string snapshot_key;  // where the master key comes from (master_key.h); "": no encryption
   KeepPolicy keep;
   std::string freeze = "auto";  // auto | never
   std::string dedup = "store";

@@ -66,8 +66,13 @@ constexpr std::array kKeys = {
 
     ProfileKey{"distributed", url, "", "one store for state, snapshots, leases and projection", kUserOnly},
     ProfileKey{"snapshots.store", url, "local:", "where snapshots lie; 'none' saves nothing", kUserOnly},
-    ProfileKey{"snapshots.format", choice, "tar", "how snapshots are written; chunks is for a later version",
-               kAnyone, "tar|chunks"},
+    ProfileKey{
+        "snapshots.format", choice, "chunks",
+        "how snapshots are written: chunks share what is equal; tar is one object each, as AgentScope's",
+        kAnyone, "chunks|tar"},
+    ProfileKey{"snapshots.key", text, "",
+               "key that encrypts snapshots of format chunks: file:PATH, env:NAME or command:PROGRAM ARGS",
+               kUserOnly},
     ProfileKey{"snapshots.keep", KeyType::keep, "", "what gc keeps; without it every snapshot stays"},
     ProfileKey{"snapshots.freeze", choice, "auto", "hold the processes inside while a snapshot is read",
                kAnyone, "auto|never"},

@@ -24,7 +24,7 @@ TEST_CASE("without any file the profile is the built-in one") {
   CHECK(profile->lock_store == "sqlite:");
   CHECK(profile->lock_ttl == Millis(60'000));
   CHECK(profile->idle_timeout == Millis(900'000));
-  CHECK(profile->snapshot_format == "tar");
+  CHECK(profile->snapshot_format == "chunks");
   CHECK(profile->keep.empty());
   CHECK(profile->files.empty());
   CHECK(profile->warnings.empty());

@@ -94,11 +94,17 @@ TEST_CASE("stores that are refused") {
   }
 }
 
-TEST_CASE("chunks are for a later version") {
+TEST_CASE("snapshots are in chunks, or in tar, which is never encrypted") {
   ProfileFixture fixture;
-  const auto profile = fixture.load_named("snapshots: {format: chunks}\n");
-  REQUIRE_FALSE(profile.has_value());
-  CHECK(profile.error().kind == ErrorKind::unsupported);
+  CHECK(fixture.load_named("snapshots: {format: chunks, key: 'env:KEY'}\n").value().snapshot_key ==
+        "env:KEY");
+  CHECK(fixture.load_named("snapshots: {format: tar}\n").value().snapshot_format == "tar");
+  for (const std::string text : {"snapshots: {format: tar, key: 'env:KEY'}\n", "snapshots: {key: '0123'}\n",
+                                 "snapshots: {format: zip}\n"}) {
+    const auto profile = fixture.load_named(text);
+    REQUIRE_FALSE(profile.has_value());
+    CHECK(profile.error().kind == ErrorKind::config);
+  }
 }
 
 TEST_CASE("local snapshots beside a shared state are warned of") {

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/engine/tree_scan.h"
+
+#include <set>
+#include <utility>
+
+#include "core/base/file.h"
+#include "core/base/log.h"
+#include "core/engine/save.h"
+#include "core/repository/credentials.h"
+#include "core/repository/scan_cache.h"
+
+namespace ascope {
+
+namespace {
+
+CredentialRule credential_rule(const Profile& profile) {
+  const std::string& word = profile.credentials;
+  return word == "refuse"    ? CredentialRule::refuse
+         : word == "exclude" ? CredentialRule::exclude
+         : word == "warn"    ? CredentialRule::warn
+                             : CredentialRule::ignore;
+}
+
+std::string scan_folder(const EngineServices& services) {
+  return services.cache_dir() + "/scans";
+}
+
+// Content on its way, with progress and a look for credentials. Keeps the reader that it passes on.
+class ContentSource final : public TreeSource {
+ public:
+  ContentSource(EngineServices& services, std::unique_ptr<TreeReader> reader, CredentialRule rule,
+                std::uint64_t& bytes, std::vector<TreeNote>& notes)
+      : services_(services),
+        reader_(std::move(reader)),
+        guard_(*reader_, rule),
+        bytes_(bytes),
+        notes_(notes) {}
+  ~ContentSource() override { add_notes(notes_); }
+  ContentSource(const ContentSource&) = delete;
+  ContentSource& operator=(const ContentSource&) = delete;
+
+  void add_notes(std::vector<TreeNote>& notes) const {
+    notes.insert(notes.end(), reader_->notes().begin(), reader_->notes().end());
+    notes.insert(notes.end(), guard_.notes().begin(), guard_.notes().end());
+  }
+  Result<bool> next(TreeEntry& entry) override { return guard_.next(entry); }
+  Result<std::optional<DataBlock>> read() override {
+    auto block = guard_.read();
+    if (block && *block) {
+      bytes_ += (*block)->bytes.size();
+      services_.progress("Saving", bytes_, 0);
+    }
+    return block;
+  }
+
+ private:
+  EngineServices& services_;
+  std::unique_ptr<TreeReader> reader_;
+  GuardedSource guard_;
+  std::uint64_t& bytes_;
+  std::vector<TreeNote>& notes_;
+};
+
+// The cache of one tree, in this machine's cache folder under the tree's id.
+class ScanMemory {
+ public:
+  // `snapshot`: what the tree was when it was last looked at; "" = not known.
+  ScanMemory(EngineServices& services, const std::string& tree, std::string snapshot)
+      : snapshot_(std::move(snapshot)) {
+    if (tree.empty()) {
+      return;
+    }
+    if (auto made = make_dirs(scan_folder(services)); !made) {
+      log("snapshot", LogLevel::warn, "no notes on scans are kept: {}", made.error().message);
+      return;
+    }
+    path_ = scan_folder(services) + "/" + tree;
+  }
+  // Begins anew; the last one begun counts.
+  void begin() {
+    known_ = std::make_unique<ScanCache>(path_, snapshot_);
+    recorder_ = path_.empty() ? nullptr : std::make_unique<ScanRecorder>(path_);
+    mapped_.clear();
+  }
+  // Files that may change from now on without a sign; nullopt: any may. After begin(), for a mapping that is
+  // made later leaves its sign.
+  void distrust(std::optional<std::set<std::uint64_t>> mapped) {
+    if (!mapped) {
+      recorder_.reset();
+    } else {
+      mapped_ = std::move(*mapped);
+    }
+  }
+  [[nodiscard]] bool same(SnapshotPart part, const TreeEntry& entry) { return known_->same(part, entry); }
+  void record(SnapshotPart part, const TreeEntry& entry) {
+    if (recorder_ && entry.type == EntryType::file && !mapped_.contains(entry.inode)) {
+      recorder_->add(part, entry);
+    }
+  }
+  // The tree is what `snapshot` holds. A cache that cannot be written costs time only and is said in the log.
+  void keep(const std::string& snapshot) {
+    if (!recorder_) {
+      return;
+    }
+    if (auto kept = recorder_->finish(snapshot); !kept) {
+      log("snapshot", LogLevel::warn, "the next snapshot reads every file: {}", kept.error().message);
+    }
+  }
+
+ private:
+  std::string path_;
+  std::string snapshot_;
+  std::unique_ptr<ScanCache> known_;
+  std::unique_ptr<ScanRecorder> recorder_;
+  std::set<std::uint64_t> mapped_;
+};
+
+class SandboxScan final : public TreeScan {
+ public:
+  SandboxScan(EngineServices& services, const OpContext& ctx, Toolbox& files, TreeSelection selection,
+              SnapshotPart part, CredentialRule rule, ScanMemory& memory, std::vector<TreeNote>& notes)
+      : services_(services),
+        ctx_(ctx),
+        files_(files),
+        selection_(std::move(selection)),
+        part_(part),
+        rule_(rule),
+        memory_(memory),
+        notes_(notes) {}
+  ~SandboxScan() override {
+    if (scan_) {
+      notes_.insert(notes_.end(), scan_->notes().begin(), scan_->notes().end());
+    }
+  }
+  SandboxScan(const SandboxScan&) = delete;
+  SandboxScan& operator=(const SandboxScan&) = delete;
+
+  Result<bool> next(TreeEntry& entry, bool& unchanged) override {
+    if (!scan_) {
+      TreeSelection metadata = selection_;
+      metadata.metadata_only = true;
+      ASCOPE_TRY_ASSIGN(scan_, files_.read_tree(ctx_, metadata));
+    }
+    ASCOPE_TRY_ASSIGN(const bool more, scan_->next(entry));
+    if (more) {
+      unchanged = entry.type == EntryType::file && memory_.same(part_, entry);
+      memory_.record(part_, entry);
+    }
+    return more;
+  }
+
+  Result<std::unique_ptr<TreeSource>> read(const std::vector<std::string>& paths) override {
+    TreeSelection chosen;
+    chosen.relative_to = selection_.relative_to;
+    const std::string base = selection_.relative_to == "/" ? "" : selection_.relative_to;
+    chosen.roots.reserve(paths.size());
+    for (const std::string& path : paths) {
+      chosen.roots.push_back(base + "/" + path);
+    }
+    ASCOPE_TRY_ASSIGN(auto reader, files_.read_tree(ctx_, chosen));
+    return std::unique_ptr<TreeSource>(
+        std::make_unique<ContentSource>(services_, std::move(reader), rule_, bytes_, notes_));
+  }
+
+ private:
+  EngineServices& services_;
+  const OpContext& ctx_;
+  Toolbox& files_;
+  TreeSelection selection_;
+  SnapshotPart part_;
+  CredentialRule rule_;
+  ScanMemory& memory_;
+  std::vector<TreeNote>& notes_;
+  std::unique_ptr<TreeReader> scan_;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace
+
+struct SandboxTrees::State {
+  EngineServices& services;
+  const OpContext& ctx;
+  Toolbox& files;
+  CredentialRule rule;
+  ScanMemory memory;
+  TreeSelection workspace;
+  TreeSelection others;
+  std::vector<TreeNote> notes;
+  std::uint64_t bytes = 0;
+  std::unique_ptr<ContentSource> whole_workspace;
+  std::unique_ptr<ContentSource> whole_others;
+
+  Result<std::unique_ptr<TreeScan>> scan(SnapshotPart part) {
+    if (part == SnapshotPart::workspace) {
+      memory.begin();
+      ASCOPE_TRY_ASSIGN(auto mapped, files.mapped_files(ctx));
+      memory.distrust(std::move(mapped));
+      notes.clear();
+    }
+    const TreeSelection& selection = part == SnapshotPart::workspace ? workspace : others;
+    if (selection.roots.empty()) {
+      return std::unique_ptr<TreeScan>();
+    }
+    return std::unique_ptr<TreeScan>(
+        std::make_unique<SandboxScan>(services, ctx, files, selection, part, rule, memory, notes));
+  }
+
+  Result<std::unique_ptr<ContentSource>> whole(const TreeSelection& selection) {
+    ASCOPE_TRY_ASSIGN(auto reader, files.read_tree(ctx, selection));
+    return std::make_unique<ContentSource>(services, std::move(reader), rule, bytes, notes);
+  }
+};
+
+SandboxTrees::SandboxTrees(EngineServices& services, const OpContext& ctx, Toolbox& files,
+                           const std::string& tree, const HistoryItem* parent)
+    : state_(new State{
+          services,
+          ctx,
+          files,
+          credential_rule(services.profile()),
+          ScanMemory(services, tree, parent != nullptr && parent->format == "chunks" ? parent->snapshot : ""),
+          {},
+          {},
+          {},
+          0,
+          {},
+          {}}) {}
+SandboxTrees::~SandboxTrees() = default;
+
+Result<void> SandboxTrees::fill(SaveRequest& request) {
+  State& state = *state_;
+  const Profile& profile = state.services.profile();
+  ASCOPE_TRY_ASSIGN(state.workspace, workspace_selection(state.ctx, state.files, profile));
+  state.others = other_selection(profile);
+  request.ordered = true;
+  // These two must see every file, for what was saved before may have been under another rule.
+  const bool by_content = state.rule == CredentialRule::exclude || state.rule == CredentialRule::refuse;
+  if (profile.snapshot_format == "chunks" && !by_content) {
+    request.scan = [&state](SnapshotPart part) { return state.scan(part); };
+    return ok();
+  }
+  ASCOPE_TRY_ASSIGN(state.whole_workspace, state.whole(state.workspace));
+  request.workspace = state.whole_workspace.get();
+  if (!state.others.roots.empty()) {
+    ASCOPE_TRY_ASSIGN(state.whole_others, state.whole(state.others));
+    request.roots = state.whole_others.get();
+  }
+  return ok();
+}
+
+std::vector<TreeNote> SandboxTrees::notes() const {
+  std::vector<TreeNote> all = state_->notes;
+  for (const auto* source : {state_->whole_workspace.get(), state_->whole_others.get()}) {
+    if (source != nullptr) {
+      source->add_notes(all);
+    }
+  }
+  return all;
+}
+
+void SandboxTrees::keep(const std::string& snapshot) {
+  state_->memory.keep(snapshot);
+}
+
+Result<void> remember_tree(EngineServices& services, const OpContext& ctx, Toolbox& files,
+                           const std::string& tree, const std::string& snapshot) {
+  ScanMemory memory(services, tree, "");
+  memory.begin();
+  ASCOPE_TRY_ASSIGN(TreeSelection workspace, workspace_selection(ctx, files, services.profile()));
+  TreeSelection others = other_selection(services.profile());
+  const std::pair<SnapshotPart, TreeSelection*> parts[] = {{SnapshotPart::workspace, &workspace},
+                                                           {SnapshotPart::roots, &others}};
+  for (const auto& [part, selection] : parts) {
+    if (selection->roots.empty()) {
+      continue;
+    }
+    selection->metadata_only = true;
+    ASCOPE_TRY_ASSIGN(const auto reader, files.read_tree(ctx, *selection));
+    TreeEntry entry;
+    while (true) {
+      ASCOPE_TRY_ASSIGN(const bool more, reader->next(entry));
+      if (!more) {
+        break;
+      }
+      memory.record(part, entry);
+    }
+  }
+  memory.keep(snapshot);
+  return ok();
+}
+
+Result<void> remove_scans(EngineServices& services,
+                          const std::function<bool(const std::string& tree)>& keep) {
+  const std::string folder = scan_folder(services);
+  auto names = list_dir(folder);
+  if (!names) {
+    return names.error().kind == ErrorKind::not_found ? ok() : Result<void>(std::move(names).error());
+  }
+  for (const std::string& name : *names) {
+    // "<tree>", or "<tree>.<random>.tmp" of a writer: one that is at work on a tree that is there goes on.
+    if (!keep(name.substr(0, name.find('.')))) {
+      ASCOPE_TRY(remove_file(folder + "/" + name));
+    }
+  }
+  return ok();
+}
+
+}  // namespace ascope
