@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // snapshot stats: what snapshots mean, how much of it is different, and what it takes.
+#include <algorithm>
 #include <array>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -50,7 +52,10 @@ Result<std::optional<chunks::StoreStats>> count(App& app, const std::string& fol
 
 Result<int> whole_store(App& app) {
   ASCOPE_TRY_ASSIGN(const auto found, count(app, std::string(chunks::kManifestsFolder)));
-  const chunks::StoreStats stats = found.value_or(chunks::StoreStats{});
+  chunks::StoreStats stats = found.value_or(chunks::StoreStats{});
+  std::sort(stats.slots.begin(), stats.slots.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.slot, a.realm) < std::tie(b.slot, b.realm);
+  });
   std::vector<std::vector<std::string>> table{kHeading};
   Json slots = Json::array();
   for (const chunks::SlotStats& one : stats.slots) {
