@@ -32,8 +32,11 @@ Result<std::string> save_if_needed(EngineServices& services, const OpContext& ct
     return head;
   }
   const HistoryItem* parent = head.empty() ? nullptr : find_item(session.aux(), head);
-  const bool last_copy = options.release == "destroy" || options.kind == "snapshot";
-  const ParentCheck check = last_copy ? ParentCheck::read : ParentCheck::look;
+  // A tar has been read to compare it, so reading the other one too costs little; of chunks the point of an
+  // unchanged save is to read nothing.
+  const bool by_hand = options.kind == "snapshot" && services.profile().snapshot_format == "tar";
+  const bool last_copy = options.release == "destroy";
+  const ParentCheck check = last_copy || by_hand ? ParentCheck::read : ParentCheck::look;
   ASCOPE_TRY_ASSIGN(SavedTree saved, save_tree(services, ctx, session, *attached.sandbox, attached.info,
                                                parent, options.kind, check, receipt));
   receipt.changed = saved.changed;

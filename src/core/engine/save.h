@@ -14,7 +14,7 @@ namespace ascope {
 // What an equal parent has to pass before a save says "unchanged".
 enum class ParentCheck {
   look,  // its objects are there, of the right size and version
-  read   // every byte of them, for the caller may destroy the tree, or was asked to save by hand
+  read   // every byte of them, for the caller may destroy the tree
 };
 
 struct SavedTree {
