@@ -37,7 +37,9 @@ class DiskWalker final : public TreeWalker {
       : root_(std::move(root)),
         options_(std::move(options)),
         skip_(options_.skip_paths.begin(), options_.skip_paths.end()),
-        descent_(root_.get()) {}
+        descent_(root_.get()) {
+    std::sort(options_.start.begin(), options_.start.end());
+  }
 
   Result<bool> next(TreeEntry& entry) override;
   Result<std::optional<DataBlock>> read() override { return file_.read(); }
@@ -57,6 +59,7 @@ class DiskWalker final : public TreeWalker {
   void add_xattrs(int fd, TreeEntry& entry);
   // True while path() only leads to a start path.
   [[nodiscard]] bool leads_to_start() const;
+  [[nodiscard]] bool is_start(std::string_view path) const;
   [[nodiscard]] std::vector<std::string> start_names() const;
   void finish_file();
   void note(std::string what) { notes_.add(descent_.path(), std::move(what)); }
@@ -118,22 +121,31 @@ Result<bool> DiskWalker::start(TreeEntry& entry) {
   return options_.include_root;
 }
 
+// No start, and below none.
 bool DiskWalker::leads_to_start() const {
-  const std::string& here = descent_.path();
-  return !options_.start.empty() &&
-         std::none_of(options_.start.begin(), options_.start.end(), [&](const auto& path) {
-           return path == here || path.empty() ||
-                  (here.size() > path.size() && here.starts_with(path) && here[path.size()] == '/');
-         });
+  if (options_.start.empty()) {
+    return false;
+  }
+  for (std::string_view path = descent_.path();; path = path.substr(0, path.rfind('/'))) {
+    if (is_start(path)) {
+      return false;
+    }
+    if (path.find('/') == std::string_view::npos) {
+      return !is_start("");
+    }
+  }
+}
+
+bool DiskWalker::is_start(std::string_view path) const {
+  return std::binary_search(options_.start.begin(), options_.start.end(), path);
 }
 
 std::vector<std::string> DiskWalker::start_names() const {
   const std::string prefix = descent_.path().empty() ? "" : descent_.path() + "/";
   std::vector<std::string> names;
-  for (const std::string& path : options_.start) {
-    if (path.starts_with(prefix)) {
-      names.push_back(component(path, prefix.size()));
-    }
+  for (auto at = std::lower_bound(options_.start.begin(), options_.start.end(), prefix);
+       at != options_.start.end() && at->starts_with(prefix); ++at) {
+    names.push_back(component(*at, prefix.size()));
   }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
