@@ -153,6 +153,13 @@ TEST_CASE("walk: start paths, skipped paths, excludes") {
     const auto entries = collect(**walker);
     REQUIRE_FALSE(entries.has_value());
     CHECK(entries.error().kind == ErrorKind::not_found);
+    options.start_may_vanish = true;
+    options.include_root = false;
+    walker = walk_tree(folder.open(), options);
+    REQUIRE(walker.has_value());
+    for (const auto& entry : collect(**walker).value()) {
+      CHECK(entry.entry.type == EntryType::directory);  // on the way
+    }
   }
 }
 

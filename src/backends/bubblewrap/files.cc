@@ -209,6 +209,7 @@ Result<std::unique_ptr<TreeReader>> BwrapFiles::read_tree(const OpContext& ctx,
   }
   WalkOptions options;
   options.exclude = selection.exclude;
+  options.start_may_vanish = true;
   for (const std::string& path : selection.roots) {
     const auto relative = relative_path(path, base);
     if (!relative) {

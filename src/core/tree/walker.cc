@@ -163,6 +163,9 @@ Result<bool> DiskWalker::visit(const char* name, TreeEntry& entry) {
   const bool from_start = descent_.level().flag;
   Opened opened = open_beneath(descent_.level().fd.get(), name, O_PATH);
   if (opened.error == ENOENT && from_start) {
+    if (options_.start_may_vanish) {
+      return false;
+    }
     return make_error(ErrorKind::not_found, "'" + descent_.path() + "' does not exist");
   }
   if (opened.error == ENOENT || opened.error == EXDEV) {
@@ -174,6 +177,9 @@ Result<bool> DiskWalker::visit(const char* name, TreeEntry& entry) {
     return errno_error("looking at '" + descent_.path() + "'", opened.error != 0 ? opened.error : errno);
   }
   if (from_start && leads_to_start() && !S_ISDIR(info.st_mode)) {
+    if (options_.start_may_vanish) {
+      return false;
+    }
     return make_error(ErrorKind::not_found, "'" + descent_.path() + "' is not a folder");
   }
   if (!options_.exclude.empty() &&

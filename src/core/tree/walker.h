@@ -16,7 +16,8 @@ namespace ascope {
 
 struct WalkOptions {
   std::vector<std::string>
-      start;  // relative paths to walk; empty: the whole root. A missing one is not_found
+      start;  // relative paths to walk; empty: the whole root. A missing one is not_found, or:
+  bool start_may_vanish = false;  // it, and what lies where a folder on the way was, gives nothing
   // Paths (relative to the root) left out together with what is below them; for the root's own marks, mounts,
   // caches.
   std::vector<std::string> skip_paths;
