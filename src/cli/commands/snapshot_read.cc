@@ -349,8 +349,10 @@ const Command kSnapshotCatCommand{
     "snapshot cat",
     "Snapshots",
     "write a file of a snapshot to stdout",
-    "Writes the file's bytes and nothing else, whatever -o says. The snapshot is checked whole before: a "
-    "damaged one is 8, and nothing of it is written.",
+    "Writes the file's bytes and nothing else, whatever -o says. A snapshot of format tar is checked whole "
+    "before: a damaged one is 8, and nothing of it is written. Of chunks each is checked before it is "
+    "written: "
+    "what comes is right, and the code is 8 where it ends early.",
     {},
     kCatArguments,
     false,
