@@ -67,18 +67,15 @@ class ScanMemory {
  public:
   // `snapshot`: what the tree was when it was last looked at; "" = not known.
   ScanMemory(EngineServices& services, const std::string& tree, std::string snapshot)
-      : snapshot_(std::move(snapshot)) {
-    if (tree.empty()) {
-      return;
-    }
-    if (auto made = make_dirs(scan_folder(services)); !made) {
-      log("snapshot", LogLevel::warn, "no notes on scans are kept: {}", made.error().message);
-      return;
-    }
-    path_ = scan_folder(services) + "/" + tree;
-  }
+      : folder_(scan_folder(services)),
+        path_(tree.empty() ? "" : folder_ + "/" + tree),
+        snapshot_(std::move(snapshot)) {}
   // Begins anew; the last one begun counts.
   void begin() {
+    if (auto made = path_.empty() ? ok() : make_dirs(folder_); !made) {
+      log("snapshot", LogLevel::warn, "no notes on scans are kept: {}", made.error().message);
+      path_.clear();
+    }
     known_ = std::make_unique<ScanCache>(path_, snapshot_);
     recorder_ = path_.empty() ? nullptr : std::make_unique<ScanRecorder>(path_);
     mapped_.clear();
@@ -109,7 +106,8 @@ class ScanMemory {
   }
 
  private:
-  std::string path_;
+  std::string folder_;
+  std::string path_;  // "": nothing is kept
   std::string snapshot_;
   std::unique_ptr<ScanCache> known_;
   std::unique_ptr<ScanRecorder> recorder_;
@@ -184,12 +182,12 @@ struct SandboxTrees::State {
   Toolbox& files;
   CredentialRule rule;
   ScanMemory memory;
-  TreeSelection workspace;
-  TreeSelection others;
-  std::vector<TreeNote> notes;
+  TreeSelection workspace{};
+  TreeSelection others{};
+  std::vector<TreeNote> notes{};
   std::uint64_t bytes = 0;
-  std::unique_ptr<ContentSource> whole_workspace;
-  std::unique_ptr<ContentSource> whole_others;
+  std::unique_ptr<ContentSource> whole_workspace{};
+  std::unique_ptr<ContentSource> whole_others{};
 
   Result<std::unique_ptr<TreeScan>> scan(SnapshotPart part) {
     if (part == SnapshotPart::workspace) {
@@ -214,18 +212,10 @@ struct SandboxTrees::State {
 
 SandboxTrees::SandboxTrees(EngineServices& services, const OpContext& ctx, Toolbox& files,
                            const std::string& tree, const HistoryItem* parent)
-    : state_(new State{
-          services,
-          ctx,
-          files,
-          credential_rule(services.profile()),
-          ScanMemory(services, tree, parent != nullptr && parent->format == "chunks" ? parent->snapshot : ""),
-          {},
-          {},
-          {},
-          0,
-          {},
-          {}}) {}
+    : state_(new State{services, ctx, files, credential_rule(services.profile()),
+                       ScanMemory(services, tree,
+                                  parent != nullptr && parent->format == "chunks" ? parent->snapshot : "")}) {
+}
 SandboxTrees::~SandboxTrees() = default;
 
 Result<void> SandboxTrees::fill(SaveRequest& request) {
