@@ -4,7 +4,6 @@
 
 #include "core/engine/finish.h"
 #include "core/engine/gather.h"
-#include "core/engine/gc.h"
 #include "core/engine/import.h"
 #include "core/engine/save.h"
 
@@ -55,22 +54,6 @@ Error work_elsewhere(const SlotKey& slot, const LiveMark& live) {
 bool live_elsewhere(const SlotView& view, const HostFacts& host) {
   const auto& live = view.record.meta ? view.record.meta->live : std::nullopt;
   return live && !live->clean && live->bound && *live->bound != host.id;
-}
-
-// Those that no fork names.
-Result<void> remove_snapshots(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
-                              const Aux& aux) {
-  if (!services.has_snapshots()) {
-    return ok();
-  }
-  ASCOPE_TRY_ASSIGN(Repository * repository, services.repository());
-  for (const auto& item : aux.history) {
-    ASCOPE_TRY_ASSIGN(const bool used, used_by_other_slot(services, ctx, slot, item));
-    if (!used) {
-      ASCOPE_TRY(repository->remove(ctx, item));
-    }
-  }
-  return ok();
 }
 
 }  // namespace
@@ -279,7 +262,9 @@ Result<void> remove_slot(EngineServices& services, const OpContext& ctx, const S
     receipt.sandbox = attached->info.id;
     ASCOPE_TRY(attached->sandbox->destroy(ctx, session->fence()));
   }
-  ASCOPE_TRY(remove_snapshots(services, ctx, slot, aux));
+  if (services.has_snapshots()) {
+    ASCOPE_TRY(remove_objects(services, ctx, slot, aux.history));
+  }
   return session->close(ctx);
 }
 
