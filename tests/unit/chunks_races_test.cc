@@ -27,6 +27,7 @@ struct Beside {
   // What stands between an actor and the store, to make it worse than it is.
   ChunkRace::Wrap wrap_save;
   ChunkRace::Wrap wrap_gc;
+  [[nodiscard]] std::size_t actors() const { return saves + gcs; }
 };
 
 // False: a snapshot that was saved lacks something.
@@ -67,16 +68,17 @@ std::size_t throws() {
 }
 
 // The first order in which a snapshot is lost is enough.
-bool finds_loss(const Beside& scene) {
+template <typename Scene>
+bool finds_loss(const Scene& scene, std::size_t most = 3) {
   ChunkRace::Counts counts;
   std::size_t orders = 0;
-  for (std::size_t most = 1; most <= 3; ++most) {
-    const bool lost = !test::each_schedule(scene.saves + scene.gcs, most, [&](test::ChangeSchedule& one) {
+  for (std::size_t changes = 1; changes <= most; ++changes) {
+    const bool lost = !test::each_schedule(scene.actors(), changes, [&](test::ChangeSchedule& one) {
       ++orders;
       return race(scene, one, counts);
     });
     if (lost) {
-      MESSAGE("found in order " << orders << ", with " << most << " changes");
+      MESSAGE("found in order " << orders << ", with " << changes << " changes");
       return true;
     }
   }
@@ -200,22 +202,6 @@ bool race(const Repacked& scene, test::Schedule& schedule, ChunkRace::Counts& co
   CHECK(chunks::collect(kCtx, access, kNow).has_value());
   CHECK(race.rig.keys("condemned/").empty());
   return race.is_whole(counts);
-}
-
-bool finds_loss(const Repacked& scene, std::size_t most) {
-  ChunkRace::Counts counts;
-  std::size_t orders = 0;
-  for (std::size_t changes = 1; changes <= most; ++changes) {
-    const bool lost = !test::each_schedule(scene.actors(), changes, [&](test::ChangeSchedule& one) {
-      ++orders;
-      return race(scene, one, counts);
-    });
-    if (lost) {
-      MESSAGE("found in order " << orders << ", with " << changes << " changes");
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace
