@@ -124,6 +124,14 @@ std::string shown_path(SnapshotPart part, const std::string& path) {
   return path.empty() ? "." : path;
 }
 
+Json problems_json(const std::vector<SnapshotProblem>& problems) {
+  Json out = Json::array();
+  for (const SnapshotProblem& one : problems) {
+    out.push_back(Json{{"object", one.object}, {"missing", one.missing}, {"what", one.what}});
+  }
+  return out;
+}
+
 Result<void> verify_snapshot(App& app, const HistoryItem& item) {
   ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
   ASCOPE_TRY_ASSIGN(Repository * repository, services->repository());

@@ -41,6 +41,7 @@ Result<SnapshotPath> parse_snapshot_path(App& app, const std::string& text);
 // The other way: "src/a.c", "/etc/hosts".
 std::string shown_path(SnapshotPart part, const std::string& path);
 
+Json problems_json(const std::vector<SnapshotProblem>& problems);
 // Reads all of a saved snapshot: `corrupt` or `not_found` unless the store has it as it was saved.
 Result<void> verify_snapshot(App& app, const HistoryItem& item);
 // One part of a saved snapshot, or what of it lies at or below `paths` and comes along

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "core/record.h"
+
 namespace ascope {
 
 namespace {
@@ -199,7 +201,7 @@ Json receipt_json(const Receipt& receipt) {
   }
   Json& notes = json["notes"] = Json::array();
   for (const TreeNote& note : receipt.notes) {
-    notes.push_back({{"path", bytes_json(note.path)}, {"what", bytes_json(note.what)}});
+    notes.push_back(note_json(note));
   }
   json["entries"] = receipt.entries;
   json["projection"] = receipt.projection;

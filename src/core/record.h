@@ -13,6 +13,8 @@
 
 namespace ascope {
 
+struct TreeNote;
+
 enum class RecordClass {
   absent,
   tombstone,  // deleted: true
@@ -129,6 +131,8 @@ struct Aux {
   Json entries = Json::object();     // entry path → digest as last applied (protocols 5, product 5)
   Json extra = Json::object();       // room for others; kept as it is
 };
+// As it stands in HistoryItem::notes, manifests and receipts.
+Json note_json(const TreeNote& note);
 std::string dump_aux(const Aux& aux);
 Result<Aux> parse_aux(std::string_view bytes);
 

@@ -5,6 +5,7 @@
 
 #include "core/object_key.h"
 #include "core/record.h"
+#include "core/tree/tree.h"
 
 namespace ascope {
 
@@ -105,6 +106,10 @@ Result<HistoryItem> parse_item(const Json& json) {
 }
 
 }  // namespace
+
+Json note_json(const TreeNote& note) {
+  return Json{{"path", bytes_json(note.path)}, {"what", bytes_json(note.what)}};
+}
 
 std::string dump_aux(const Aux& aux) {
   Json history = Json::array();

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "cli/exit_code.h"
 #include "cli/snapshot_common.h"
 #include "core/base/units.h"
 
@@ -54,18 +53,11 @@ Result<Items> to_check(App& app, const Args& args) {
   return out;
 }
 
-// One word for all that is wrong with a snapshot.
-Result<SnapshotHealth> health_of(App& app, Repository& repository, const HistoryItem& item,
-                                 const std::vector<SnapshotProblem>& problems, bool read_data) {
-  if (problems.empty()) {
-    return SnapshotHealth::usable;
-  }
-  if (item.format == "tar") {
-    return repository.check(app.ctx(), item, read_data);  // tells another program's writing from damage
-  }
-  const bool missing =
-      std::any_of(problems.begin(), problems.end(), [](const auto& one) { return one.missing; });
-  return missing ? SnapshotHealth::missing : SnapshotHealth::corrupt;
+// Of a tar, another program's writing is told from damage.
+Result<SnapshotHealth> tell_health(App& app, Repository& repository, const HistoryItem& item,
+                                   const std::vector<SnapshotProblem>& problems, bool read_data) {
+  return problems.empty() || item.format != "tar" ? Result<SnapshotHealth>(health_of(problems))
+                                                  : repository.check(app.ctx(), item, read_data);
 }
 
 // Reads a random part, at least one, of the packs that the snapshots need.
@@ -115,16 +107,12 @@ Result<int> check(App& app, const Args& args) {
     ASCOPE_TRY_ASSIGN(Repository * repository, services->repository());
     ASCOPE_TRY_ASSIGN(const std::vector<SnapshotProblem> problems,
                       repository->problems(app.ctx(), item, read_data));
-    ASCOPE_TRY_ASSIGN(const SnapshotHealth health, health_of(app, *repository, item, problems, read_data));
-    Json found = Json::array();
-    for (const SnapshotProblem& one : problems) {
-      found.push_back(Json{{"object", one.object}, {"missing", one.missing}, {"what", one.what}});
-    }
+    ASCOPE_TRY_ASSIGN(const SnapshotHealth health, tell_health(app, *repository, item, problems, read_data));
     rows.push_back(Json{{"snapshot", item.snapshot},
                         {"slot", slot.written()},
                         {"object", item.object},
                         {"health", std::string(to_string(health))},
-                        {"problems", std::move(found)}});
+                        {"problems", problems_json(problems)}});
     table.push_back({item.snapshot, slot.written(), std::string(to_string(health)),
                      problems.empty() ? "" : problems.front().object + " " + problems.front().what});
     if (health != SnapshotHealth::usable) {
@@ -136,14 +124,13 @@ Result<int> check(App& app, const Args& args) {
   if (percent) {
     ASCOPE_TRY_ASSIGN(const std::vector<SnapshotProblem> problems, read_some_packs(app, items, *percent));
     for (const SnapshotProblem& one : problems) {
-      rows.push_back(
-          Json{{"snapshot", nullptr},
-               {"slot", nullptr},
-               {"object", one.object},
-               {"health", one.missing ? "missing" : "corrupt"},
-               {"problems",
-                Json::array({Json{{"object", one.object}, {"missing", one.missing}, {"what", one.what}}})}});
-      table.push_back({"-", "-", one.missing ? "missing" : "corrupt", one.object + " " + one.what});
+      const std::string health(to_string(health_of({one})));
+      rows.push_back(Json{{"snapshot", nullptr},
+                          {"slot", nullptr},
+                          {"object", one.object},
+                          {"health", health},
+                          {"problems", problems_json({one})}});
+      table.push_back({"-", "-", health, one.object + " " + one.what});
       bad += (bad.empty() ? "" : ", ") + one.object;
     }
   }

@@ -28,11 +28,6 @@ std::string shown_loss(const chunks::LostContent& lost) {
 }
 
 Json repaired_json(const RepairedSnapshot& one) {
-  Json problems = Json::array();
-  for (const SnapshotProblem& problem : one.problems) {
-    problems.push_back(
-        Json{{"object", problem.object}, {"missing", problem.missing}, {"what", problem.what}});
-  }
   Json lost = Json::array();
   for (const chunks::LostContent& content : one.lost) {
     lost.push_back(Json{{"path", bytes_json(shown_path(content.part, content.entry.path))},
@@ -42,7 +37,7 @@ Json repaired_json(const RepairedSnapshot& one) {
   return Json{{"snapshot", one.before.snapshot},
               {"repaired_as", one.after ? Json(one.after->snapshot) : Json()},
               {"all_lost", one.is_all_lost},
-              {"problems", std::move(problems)},
+              {"problems", problems_json(one.problems)},
               {"lost", std::move(lost)}};
 }
 

@@ -40,11 +40,9 @@ Result<std::optional<chunks::StoreStats>> count(App& app, const std::string& fol
     return std::optional<chunks::StoreStats>();
   }
   ASCOPE_TRY_ASSIGN(SnapshotRepository * repository, services->repository());
-  Result<chunks::Access> access = repository->chunks().access(app.ctx());
+  ASCOPE_TRY_ASSIGN(const std::optional<chunks::Access> access, find_access(app.ctx(), repository->chunks()));
   if (!access) {
-    return access.error().kind == ErrorKind::not_found
-               ? Result<std::optional<chunks::StoreStats>>(std::nullopt)
-               : std::move(access).error();
+    return std::optional<chunks::StoreStats>();
   }
   ASCOPE_TRY_ASSIGN(chunks::StoreStats stats, chunks::count_store(app.ctx(), *access, folder));
   return std::optional(std::move(stats));

@@ -9,6 +9,7 @@
 #include "core/engine/save.h"
 #include "core/engine/session.h"
 #include "core/object_key.h"
+#include "core/repository/tar.h"
 
 namespace ascope {
 
@@ -37,7 +38,7 @@ Result<std::optional<HistoryItem>> choose_head(EngineServices& services, const O
     if (const HistoryItem* known = find_item(aux, options.snapshot)) {
       return std::optional<HistoryItem>(*known);
     }
-    if (!is_object_key(options.snapshot + ".tar")) {
+    if (!is_object_key(options.snapshot + std::string(kTarObject))) {
       return make_error(ErrorKind::usage,
                         fmt::format("'{}' cannot be the id of a snapshot", options.snapshot),
                         "'ascope-sandbox snapshot ls --all' lists what the store holds");

@@ -186,9 +186,9 @@ class SlotCollector {
       return ok();
     }
     ASCOPE_TRY_ASSIGN(SnapshotRepository * repository, services_.repository());
-    Result<chunks::Access> access = repository->chunks().access(ctx_);
+    ASCOPE_TRY_ASSIGN(const std::optional<chunks::Access> access, find_access(ctx_, repository->chunks()));
     if (!access) {
-      return access.error().kind == ErrorKind::not_found ? ok() : Result<void>(std::move(access).error());
+      return ok();
     }
     ASCOPE_TRY_ASSIGN(const SnapshotOrigin origin, snapshot_origin(services_, ctx_, *session_));
     const std::string folder = chunks::manifest_folder(*access->key, origin.realm, origin.slot);

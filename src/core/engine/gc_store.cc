@@ -83,9 +83,9 @@ Result<void> collect_packs(EngineServices& services, const OpContext& ctx, const
     return ok();
   }
   ASCOPE_TRY_ASSIGN(SnapshotRepository * repository, services.repository());
-  Result<chunks::Access> access = repository->chunks().access(ctx);
+  ASCOPE_TRY_ASSIGN(const std::optional<chunks::Access> access, find_access(ctx, repository->chunks()));
   if (!access) {
-    return access.error().kind == ErrorKind::not_found ? ok() : Result<void>(std::move(access).error());
+    return ok();
   }
   ASCOPE_TRY_ASSIGN(chunks::CollectOutcome outcome,
                     chunks::collect(ctx, *access, {options.grace, options.dry_run}));
@@ -116,8 +116,6 @@ Result<void> collect_packs(EngineServices& services, const OpContext& ctx, const
   return ok();
 }
 
-// Notes on the trees of sandboxes that are gone, in this machine's cache: they cost space and nothing else,
-// so nobody is told.
 Result<void> collect_scans(EngineServices& services, const OpContext& ctx, const GcOptions& options) {
   if (options.only || options.dry_run) {
     return ok();

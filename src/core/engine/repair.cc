@@ -83,22 +83,25 @@ class HistoryRepair {
     return ok();
   }
 
-  // The id that stands in place of one; "" if nothing does.
-  [[nodiscard]] std::string heir(const std::string& snapshot) const {
+  // nullptr: it is whole.
+  [[nodiscard]] const RepairedSnapshot* find_repaired(const std::string& snapshot) const {
     const auto found = std::find_if(repaired_.begin(), repaired_.end(), [&](const RepairedSnapshot& one) {
       return one.before.snapshot == snapshot;
     });
-    return found == repaired_.end() ? snapshot : found->after ? found->after->snapshot : "";
+    return found == repaired_.end() ? nullptr : &*found;
+  }
+  // The id that stands in place of one; "" if nothing does.
+  [[nodiscard]] std::string heir(const std::string& snapshot) const {
+    const RepairedSnapshot* found = find_repaired(snapshot);
+    return found == nullptr ? snapshot : found->after ? found->after->snapshot : "";
   }
 
   Result<void> commit() {
     Aux& aux = session_.aux();
     std::vector<HistoryItem> history;
     for (HistoryItem& item : aux.history) {
-      const auto found = std::find_if(repaired_.begin(), repaired_.end(), [&](const RepairedSnapshot& one) {
-        return one.before.snapshot == item.snapshot;
-      });
-      if (found == repaired_.end()) {
+      const RepairedSnapshot* found = find_repaired(item.snapshot);
+      if (found == nullptr) {
         history.push_back(std::move(item));
       } else if (found->after) {
         history.push_back(*found->after);
@@ -159,11 +162,10 @@ class HistoryRepair {
 // What a gc or a reader left that nobody can read.
 Result<void> repair_store(EngineServices& services, const OpContext& ctx) {
   ASCOPE_TRY_ASSIGN(SnapshotRepository * repository, services.repository());
-  Result<chunks::Access> access = repository->chunks().access(ctx);
-  if (!access) {
-    return access.error().kind == ErrorKind::not_found ? ok() : Result<void>(std::move(access).error());
+  ASCOPE_TRY_ASSIGN(const std::optional<chunks::Access> access, find_access(ctx, repository->chunks()));
+  if (access) {
+    ASCOPE_TRY(chunks::repair_markers(ctx, *access, {}));
   }
-  ASCOPE_TRY(chunks::repair_markers(ctx, *access, {}));
   return ok();
 }
 

@@ -20,7 +20,7 @@ void keep_notes(Receipt& receipt, HistoryItem& item, const std::vector<TreeNote>
   constexpr std::size_t kMax = 100;
   for (std::size_t i = 0; i < notes.size() && i < kMax; ++i) {
     receipt.notes.push_back(notes[i]);
-    item.notes.push_back(Json{{"path", bytes_json(notes[i].path)}, {"what", bytes_json(notes[i].what)}});
+    item.notes.push_back(note_json(notes[i]));
   }
   if (notes.size() > kMax) {
     receipt.notes.push_back({"", fmt::format("and {} more", notes.size() - kMax)});

@@ -10,9 +10,6 @@ namespace ascope {
 
 namespace {
 
-constexpr std::string_view kTar = ".tar";
-constexpr std::string_view kRoots = ".roots.tar";
-
 struct Described {
   BlobInfo info;
   std::string sha256;
@@ -37,12 +34,12 @@ Result<HistoryItem> describe_object(const OpContext& ctx, BlobStore& blobs, cons
   HistoryItem item;
   item.snapshot = id;
   item.format = "tar";
-  item.object = id + std::string(kTar);
+  item.object = id + std::string(kTarObject);
   if (!is_object_key(item.object)) {
     return make_error(ErrorKind::corrupt, "'" + id + "' cannot be the id of a snapshot");
   }
   for (const bool roots : {false, true}) {
-    const std::string key = id + std::string(roots ? kRoots : kTar);
+    const std::string key = id + std::string(roots ? kTarRoots : kTarObject);
     ASCOPE_TRY_ASSIGN(std::optional<BlobInfo> info, blobs.stat(ctx, key));
     if (!info && !roots) {
       return make_error(ErrorKind::not_found, "the store has no object '" + key + "'",

@@ -119,10 +119,8 @@ class Formats final : public SnapshotRepository {
       return make_error(ErrorKind::corrupt, "object '" + left.front().object + "' " + left.front().what,
                         "'ascope-sandbox snapshot check' tells what is left");
     }
-    second.item.notes.push_back(Json{
-        {"path", ""},
-        {"what",
-         bytes_json("stored anew, for object '" + problems.front().object + "' " + problems.front().what)}});
+    second.item.notes.push_back(note_json(
+        {"", "stored anew, for object '" + problems.front().object + "' " + problems.front().what}));
     second.read_bytes += first.read_bytes;
     second.stored_bytes += first.stored_bytes;
     return second;

@@ -12,9 +12,6 @@ namespace ascope {
 
 namespace {
 
-constexpr std::string_view kTar = ".tar";
-constexpr std::string_view kRoots = ".roots.tar";
-
 struct StoredObject {
   BlobInfo info;
   std::string sha256;
@@ -154,7 +151,7 @@ void add_notes(HistoryItem& item, const std::vector<TreeNote>& notes) {
   constexpr std::size_t kMost = 100;
   for (const TreeNote& note : notes) {
     if (item.notes.size() < kMost) {
-      item.notes.push_back(Json{{"path", bytes_json(note.path)}, {"what", bytes_json(note.what)}});
+      item.notes.push_back(note_json(note));
     }
   }
 }
@@ -237,7 +234,7 @@ Result<SaveOutcome> TarRepository::save(const OpContext& ctx, const SaveRequest&
   HistoryItem& item = out.item;
   item.snapshot = request.id;
   item.format = "tar";
-  item.object = request.id + std::string(kTar);
+  item.object = request.id + std::string(kTarObject);
   // With a second object the first must be kept until the second is known.
   const bool alone = request.roots == nullptr;
   ASCOPE_TRY_ASSIGN(
@@ -259,7 +256,7 @@ Result<SaveOutcome> TarRepository::save(const OpContext& ctx, const SaveRequest&
     return out;
   }
   const bool same = comparable && parent->size_bytes == item.size_bytes && parent->sha256 == item.sha256;
-  item.roots_object = request.id + std::string(kRoots);
+  item.roots_object = request.id + std::string(kTarRoots);
   Result<std::optional<StoredObject>> second =
       put(ctx, item.roots_object, *request.roots, same ? parent_part(SnapshotPart::roots) : std::nullopt);
   if (!second || !*second) {
@@ -364,23 +361,32 @@ Result<void> TarRepository::remove(const OpContext& ctx, const HistoryItem& item
 
 Result<void> TarRepository::remove_uncommitted(const OpContext& ctx, const SnapshotOrigin& /*origin*/,
                                                const std::string& id) {
-  ASCOPE_TRY(blobs_.remove(ctx, id + std::string(kTar)));
-  return blobs_.remove(ctx, id + std::string(kRoots));
+  ASCOPE_TRY(blobs_.remove(ctx, id + std::string(kTarObject)));
+  return blobs_.remove(ctx, id + std::string(kTarRoots));
 }
 
 Result<std::vector<BlobInfo>> TarRepository::list(const OpContext& ctx) {
   ASCOPE_TRY_ASSIGN(std::vector<BlobInfo> all, blobs_.list(ctx, ""));
-  std::erase_if(all, [](const BlobInfo& one) { return !one.key.ends_with(kTar); });
+  std::erase_if(all, [](const BlobInfo& one) { return !one.key.ends_with(kTarObject); });
   return all;
 }
 
 }  // namespace
 
+SnapshotHealth health_of(const std::vector<SnapshotProblem>& problems) {
+  if (problems.empty()) {
+    return SnapshotHealth::usable;
+  }
+  const bool missing =
+      std::any_of(problems.begin(), problems.end(), [](const auto& one) { return one.missing; });
+  return missing ? SnapshotHealth::missing : SnapshotHealth::corrupt;
+}
+
 std::string snapshot_of_object(std::string_view key) {
   if (const auto manifest = chunks::parse_manifest_key(key)) {
     return manifest->id;
   }
-  return std::string(key.substr(0, key.find(key.ends_with(kRoots) ? kRoots : kTar)));
+  return std::string(key.substr(0, key.find(key.ends_with(kTarRoots) ? kTarRoots : kTarObject)));
 }
 
 std::unique_ptr<Repository> make_tar_repository(BlobStore& blobs) {

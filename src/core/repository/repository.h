@@ -86,6 +86,9 @@ struct SnapshotProblem {
   std::string what;
 };
 
+// One word for all that is wrong with a snapshot.
+SnapshotHealth health_of(const std::vector<SnapshotProblem>& problems);
+
 class Repository {
  public:
   virtual ~Repository() = default;

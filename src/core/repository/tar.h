@@ -15,6 +15,10 @@ namespace ascope {
 
 enum class TarCompression { none, gzip, zstd };
 
+// What the objects of a snapshot of format tar are called after its id.
+inline constexpr std::string_view kTarObject = ".tar";
+inline constexpr std::string_view kTarRoots = ".roots.tar";
+
 struct TarStats {
   std::uint64_t files = 0;
   std::uint64_t content_bytes = 0;

@@ -110,15 +110,11 @@ Result<std::unique_ptr<Manifest>> Chunks::read_parent(const OpContext& ctx, cons
     return std::unique_ptr<Manifest>();
   }
   Result<std::unique_ptr<Manifest>> manifest = read_manifest(ctx, *parent);
-  if (manifest) {
+  if (manifest || !is_damage(manifest.error())) {
     return manifest;
   }
-  const ErrorKind kind = manifest.error().kind;
-  if (kind != ErrorKind::corrupt && kind != ErrorKind::not_found && kind != ErrorKind::unsupported) {
-    return manifest;
-  }
-  notes.push_back(Json{
-      {"path", ""}, {"what", "the snapshot before could not be compared with: " + manifest.error().message}});
+  notes.push_back(
+      note_json({"", "the snapshot before could not be compared with: " + manifest.error().message}));
   return std::unique_ptr<Manifest>();
 }
 
@@ -146,7 +142,7 @@ Result<SaveOutcome> Chunks::save(const OpContext& ctx, const SaveRequest& reques
   ASCOPE_TRY(make_dirs(context.cache_dir));
   Json notes = Json::array();
   for (const TreeNote& one : request.notes) {
-    notes.push_back(Json{{"path", bytes_json(one.path)}, {"what", bytes_json(one.what)}});
+    notes.push_back(note_json(one));
   }
   ASCOPE_TRY_ASSIGN(const std::unique_ptr<Manifest> parent, read_parent(ctx, request.parent, notes));
   context.parent = parent.get();
@@ -210,11 +206,7 @@ Result<std::vector<SnapshotProblem>> Chunks::problems(const OpContext& ctx, cons
 
 Result<SnapshotHealth> Chunks::check(const OpContext& ctx, const HistoryItem& item, bool read_data) {
   ASCOPE_TRY_ASSIGN(const std::vector<SnapshotProblem> found, problems(ctx, item, read_data));
-  if (found.empty()) {
-    return SnapshotHealth::usable;
-  }
-  const bool missing = std::any_of(found.begin(), found.end(), [](const auto& one) { return one.missing; });
-  return missing ? SnapshotHealth::missing : SnapshotHealth::corrupt;
+  return health_of(found);
 }
 
 Result<std::optional<SnapshotProblem>> Chunks::check_pack(const OpContext& ctx, const PackName& pack,
@@ -234,11 +226,11 @@ Result<std::vector<BlobInfo>> Chunks::list(const OpContext& ctx) {
 
 Result<void> Chunks::remove_uncommitted(const OpContext& ctx, const SnapshotOrigin& origin,
                                         const std::string& id) {
-  Result<OpenStore*> open = open_store(ctx, false);
+  ASCOPE_TRY_ASSIGN(const std::optional<Access> open, find_access(ctx, *this));
   if (!open) {
-    return open.error().kind == ErrorKind::not_found ? ok() : Result<void>(std::move(open).error());
+    return ok();
   }
-  const std::string folder = manifest_folder((*open)->repo.key, origin.realm, origin.slot);
+  const std::string folder = manifest_folder(*open->key, origin.realm, origin.slot);
   ASCOPE_TRY_ASSIGN(const std::vector<BlobInfo> all, store_.list(ctx, folder));
   for (const BlobInfo& one : all) {
     const std::optional<ManifestName> name = parse_manifest_key(one.key);
@@ -282,6 +274,14 @@ Result<Access> Chunks::access(const OpContext& ctx) {
 }
 
 }  // namespace
+
+Result<std::optional<Access>> find_access(const OpContext& ctx, ChunkRepository& repository) {
+  Result<Access> found = repository.access(ctx);
+  if (!found && found.error().kind == ErrorKind::not_found) {
+    return std::optional<Access>();
+  }
+  return found ? Result(std::optional(std::move(*found))) : std::move(found).error();
+}
 
 std::unique_ptr<ChunkRepository> make_chunk_repository(BlobStore& blobs, ChunkOptions options) {
   return std::make_unique<Chunks>(blobs, std::move(options));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,9 @@ class ChunkRepository : public Repository {
   // The store, for those who collect, repack, repair and count. `not_found` where nothing was saved yet.
   virtual Result<chunks::Access> access(const OpContext& ctx) = 0;
 };
+
+// As access(); nullopt where nothing was saved yet.
+Result<std::optional<chunks::Access>> find_access(const OpContext& ctx, ChunkRepository& repository);
 
 std::unique_ptr<ChunkRepository> make_chunk_repository(BlobStore& blobs, ChunkOptions options);
 

@@ -20,13 +20,6 @@ std::string runs_folder(const std::string& folder) {
   return folder + "/hints";
 }
 
-// Hints are worth nothing if they are wrong; what cannot be used is passed over. A store that does not answer
-// is another matter.
-bool is_useless(const Error& error) {
-  return error.kind == ErrorKind::corrupt || error.kind == ErrorKind::not_found ||
-         error.kind == ErrorKind::unsupported;
-}
-
 }  // namespace
 
 std::vector<ChunkId> ids_of_index(ByteView index) {
@@ -105,7 +98,8 @@ Result<std::set<PackName>> Hints::open_cached(const std::set<PackName>& present)
       continue;
     }
     Result<HintRun> run = HintRun::open(path);
-    if (!run && !is_useless(run.error())) {
+    // Hints are worth nothing if they are wrong; what cannot be used is passed over.
+    if (!run && !is_damage(run.error())) {
       return std::move(run).error();
     }
     const auto known = [&](const PackName& source) {
@@ -130,7 +124,7 @@ Result<void> Hints::fetch(const OpContext& ctx, StoreAccess& store, const Reposi
   Result<std::vector<NamedIndex>> packs =
       bytes ? decode_hints(key, *bytes) : Result<std::vector<NamedIndex>>(std::move(bytes).error());
   if (!packs) {
-    return is_useless(packs.error()) ? ok() : Result<void>(std::move(packs).error());
+    return is_damage(packs.error()) ? ok() : Result<void>(std::move(packs).error());
   }
   std::vector<PackName> names;
   std::vector<Hint> hints;
@@ -148,7 +142,7 @@ Result<void> Hints::fetch(const OpContext& ctx, StoreAccess& store, const Reposi
 // Another process may have merged it into one of its own, and removed it, already.
 Result<void> Hints::open_shared(const std::string& path) {
   Result<void> opened = open_run(path, shared_);
-  return !opened && is_useless(opened.error()) ? ok() : std::move(opened);
+  return !opened && is_damage(opened.error()) ? ok() : std::move(opened);
 }
 
 Result<void> Hints::merge() {

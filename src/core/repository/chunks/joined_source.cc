@@ -188,11 +188,7 @@ ParentEntries::ParentEntries(ChunkReader& chunks, const Manifest* parent, const 
 
 // A parent that cannot be read is no reason not to save: what it has is then stored again.
 Result<bool> ParentEntries::pass(Result<bool> outcome) {
-  if (outcome) {
-    return outcome;
-  }
-  const ErrorKind kind = outcome.error().kind;
-  if (kind != ErrorKind::corrupt && kind != ErrorKind::not_found && kind != ErrorKind::unsupported) {
+  if (outcome || !is_damage(outcome.error())) {
     return outcome;
   }
   problem_ = std::move(outcome).error().message;

@@ -129,9 +129,8 @@ Result<PublishedRoot> publish_root(const OpContext& ctx, const SaveContext& cont
       return std::move(hints).error();
     } else {
       // Hints save room, no more: the snapshot is whole without.
-      out.item.notes.push_back(Json{
-          {"path", ""},
-          {"what", bytes_json("other slots will save its content once more: " + hints.error().message)}});
+      out.item.notes.push_back(
+          note_json({"", "other slots will save its content once more: " + hints.error().message}));
     }
     return ok();
   };

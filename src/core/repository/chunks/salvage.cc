@@ -14,11 +14,6 @@ constexpr std::uint32_t kMadeUpMode = 0755;
 
 }  // namespace
 
-bool is_damage(const Error& error) {
-  return error.kind == ErrorKind::corrupt || error.kind == ErrorKind::not_found ||
-         error.kind == ErrorKind::unsupported;
-}
-
 Salvage::Salvage(const Access& access, const Manifest& manifest, const std::vector<PageRef>& pages)
     : access_(access), manifest_(manifest), pages_(pages) {
   for (std::size_t i = 0; i < manifest.root.packs.size(); ++i) {

@@ -26,9 +26,6 @@ struct SalvagedEntry {
   std::vector<ChunkRef> refs;  // all of a file; `pack` counts in the root's list
 };
 
-// True if the object is missing or not as it was written; else the store or this machine fails.
-bool is_damage(const Error& error);
-
 // Walks one part, forward. Pages are read one by one, and those that cannot be read are passed over; a file
 // of which a part lies in such a page is lost, a hard link to something lost too. Folders whose own entry is
 // lost are made up where something in them is left. Memory: a page, and the references of one file.

@@ -98,7 +98,7 @@ SaveSession::SaveSession(const OpContext& ctx, const SaveContext& context, const
 
 void SaveSession::note(std::string path, std::string what) {
   if (result_.root.notes.size() < kMostNotes) {
-    result_.root.notes.push_back(Json{{"path", bytes_json(path)}, {"what", bytes_json(what)}});
+    result_.root.notes.push_back(note_json({std::move(path), std::move(what)}));
   }
 }
 

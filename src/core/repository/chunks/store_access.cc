@@ -99,4 +99,9 @@ Result<void> StoreAccess::remove(const OpContext& ctx, const std::string& key) {
   return blobs_.remove(ctx, key);
 }
 
+bool is_damage(const Error& error) {
+  return error.kind == ErrorKind::corrupt || error.kind == ErrorKind::not_found ||
+         error.kind == ErrorKind::unsupported;
+}
+
 }  // namespace ascope::chunks

@@ -41,5 +41,7 @@ class StoreAccess {
 Error damaged(const std::string& key, std::string_view why);
 // Puts the object's name before an error that has none yet.
 Error in_object(const std::string& key, Error error);
+// True if the object is missing or not as it was written; else the store or this machine fails.
+bool is_damage(const Error& error);
 
 }  // namespace ascope::chunks
