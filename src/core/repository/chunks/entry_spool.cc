@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <numeric>
 #include <unistd.h>
 
 #include "core/base/file.h"
@@ -136,8 +137,14 @@ Result<void> EntrySpool::write_run() {
   if (!fd_.is_open()) {
     ASCOPE_TRY_ASSIGN(fd_, open_nameless(folder_));
   }
-  std::stable_sort(items_.begin(), items_.end(),
-                   [](const Item& a, const Item& b) { return path_before(a.path, b.path); });
+  // Entries of one path keep their order. (std::stable_sort is what says so, but clang warns of libstdc++'s.)
+  std::vector<std::size_t> order(items_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+    const std::string& left = items_[a].path;
+    const std::string& right = items_[b].path;
+    return left == right ? a < b : path_before(left, right);
+  });
   const std::uint64_t begin = end_;
   std::string buffer;
   const auto flush = [&]() -> Result<void> {
@@ -146,7 +153,8 @@ Result<void> EntrySpool::write_run() {
     buffer.clear();
     return ok();
   };
-  for (const Item& item : items_) {
+  for (const std::size_t at : order) {
+    const Item& item = items_[at];
     put_fixed(buffer, item.path.size(), 4);
     put_fixed(buffer, item.page.size(), 4);
     buffer += item.path;
