@@ -6,6 +6,7 @@
 #include <deque>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace ascope {
 
@@ -192,7 +193,8 @@ struct GuardedSource::State {
   std::vector<std::string> found;  // with `refuse`
   std::size_t found_count = 0;
   std::set<std::string> left_out;  // targets of hard links
-  // The first blocks of the present file, taken in advance.
+  // What was taken of the present file in advance: its first block, which the source still holds, or copies.
+  std::optional<DataBlock> first;
   struct Block {
     std::uint64_t offset;
     std::string bytes;
@@ -205,16 +207,22 @@ struct GuardedSource::State {
     if (const auto kind = credential_by_name(entry.path)) {
       return kind;
     }
+    ASCOPE_TRY_ASSIGN(auto block, inner.read());
+    if (!block || block->bytes.size() >= kLookedAtBytes || block->bytes.size() == entry.size_bytes ||
+        is_binary(block->bytes)) {
+      first = block;
+      return block ? credential_in(block->bytes.substr(0, kLookedAtBytes)) : std::nullopt;
+    }
     std::size_t bytes = 0;
     std::string head;
-    while (bytes < kLookedAtBytes && !is_binary(head)) {
-      ASCOPE_TRY_ASSIGN(const auto block, inner.read());
-      if (!block) {
-        break;
-      }
+    while (block) {
       bytes += block->bytes.size();
       head.append(block->bytes.substr(0, kLookedAtBytes - std::min(head.size(), kLookedAtBytes)));
       ahead.push_back({block->offset, std::string(block->bytes)});
+      if (bytes >= kLookedAtBytes || is_binary(head)) {
+        break;
+      }
+      ASCOPE_TRY_ASSIGN(block, inner.read());
     }
     return credential_in(head);
   }
@@ -253,7 +261,7 @@ struct GuardedSource::State {
 };
 
 GuardedSource::GuardedSource(TreeSource& inner, CredentialRule rule)
-    : state_(new State{inner, rule, {}, {}, 0, {}, {}, {}}) {}
+    : state_(new State{inner, rule, {}, {}, 0, {}, {}, {}, {}}) {}
 GuardedSource::~GuardedSource() = default;
 
 const std::vector<TreeNote>& GuardedSource::notes() const {
@@ -263,6 +271,7 @@ const std::vector<TreeNote>& GuardedSource::notes() const {
 Result<bool> GuardedSource::next(TreeEntry& entry) {
   State& state = *state_;
   while (true) {
+    state.first.reset();
     state.ahead.clear();
     ASCOPE_TRY_ASSIGN(const bool more, state.inner.next(entry));
     if (!more) {
@@ -284,6 +293,9 @@ Result<bool> GuardedSource::next(TreeEntry& entry) {
 
 Result<std::optional<DataBlock>> GuardedSource::read() {
   State& state = *state_;
+  if (state.first) {
+    return std::exchange(state.first, std::nullopt);
+  }
   if (state.ahead.empty()) {
     return state.inner.read();
   }
