@@ -8,6 +8,7 @@
 #include "core/repository/chunks/collect.h"
 #include "core/repository/chunks/manifest_list.h"
 #include "core/repository/chunks/markers.h"
+#include "core/repository/chunks/pinned_source.h"
 #include "fakes/chunk_store.h"
 #include "fakes/faulty_blobs.h"
 #include "fakes/memory_scan.h"
@@ -142,6 +143,47 @@ TEST_CASE("chunks collect: a pin holds packs for a day, though the manifest goes
   REQUIRE(find(done, pin) != nullptr);
   CHECK(find(done, pin)->removed);
   CHECK(rig.keys() == std::vector<std::string>{"repo"});
+}
+
+TEST_CASE("chunks collect: what is read for long is pinned, and is read to its end though it was removed") {
+  class SetClock final : public Clock {
+   public:
+    [[nodiscard]] Millis boottime() const override { return now; }
+    [[nodiscard]] std::chrono::system_clock::time_point wall() const override { return {}; }
+    Millis now{1000};
+  } clock;
+  OpContext ctx;
+  ctx.clock = &clock;
+  ChunkRig rig(test::small_packs(false));
+  auto tree = test::many_files(60, 900, 1);
+  const auto item = rig.save(tree).value().item;
+  {
+    const auto source = rig.repository->open(ctx, item, SnapshotPart::workspace).value();
+    TreeEntry entry;
+    REQUIRE(source->next(entry).value());
+    CHECK(rig.keys("pins/").empty());
+    clock.now += chunks::kReadUnpinned;
+    REQUIRE(source->next(entry).value());
+    CHECK(rig.keys("pins/").size() == 1);
+    REQUIRE(rig.repository->remove(kCtx, item).has_value());
+    const auto access = rig.repository->access(kCtx).value();  // gc() would reopen what the source reads by
+    CHECK(chunks::collect(kCtx, access, CollectOptions{std::chrono::seconds(0)}).value().objects.empty());
+    const auto rest = collect(*source);
+    REQUIRE_MESSAGE(rest.has_value(), (rest ? "" : rest.error().message));
+    CHECK(rest->size() + 2 == tree.size());
+  }
+  CHECK(rig.keys("pins/").empty());
+
+  tree = test::many_files(60, 900, 2);
+  const auto other = rig.save(tree).value().item;
+  const auto source = rig.repository->open(ctx, other, SnapshotPart::workspace).value();
+  REQUIRE(rig.repository->remove(kCtx, other).has_value());
+  clock.now += chunks::kReadUnpinned;
+  TreeEntry entry;
+  const auto late = source->next(entry);
+  REQUIRE_FALSE(late.has_value());
+  CHECK(late.error().kind == ErrorKind::not_found);
+  CHECK(rig.keys("pins/").empty());
 }
 
 TEST_CASE("chunks collect: forwarders, in chains too") {

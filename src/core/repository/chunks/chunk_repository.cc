@@ -9,6 +9,7 @@
 #include "core/repository/chunks/manifest_check.h"
 #include "core/repository/chunks/manifest_list.h"
 #include "core/repository/chunks/markers.h"
+#include "core/repository/chunks/pinned_source.h"
 #include "core/repository/chunks/publish.h"
 #include "core/repository/chunks/repo_object.h"
 #include "core/repository/chunks/save_session.h"
@@ -190,7 +191,9 @@ Result<std::unique_ptr<TreeSource>> Chunks::open_paths(const OpContext& ctx, con
     return std::unique_ptr<TreeSource>(std::make_unique<EmptyTree>());
   }
   const std::vector<PageRef>& pages = part == SnapshotPart::workspace ? root.workspace : *root.roots;
-  return open_content(ctx, open_->reader, open_->repo.key, std::move(manifest), pages, paths);
+  std::vector<PackUse> packs = root.packs;
+  auto content = open_content(ctx, open_->reader, open_->repo.key, std::move(manifest), pages, paths);
+  return pin_source(ctx, store_, open_->repo.key, item.object, std::move(packs), std::move(content));
 }
 
 Result<std::vector<SnapshotProblem>> Chunks::problems(const OpContext& ctx, const HistoryItem& item,
