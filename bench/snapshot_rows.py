@@ -153,7 +153,7 @@ class SnapshotRows:
 
         self.by_turns(f"restore into a folder, {what}", self.us("restore", "latest", "--to", target),
                       [("tar -x of the tar.zst", 1.2, ["tar", "--zstd", "-xf", archive, "-C", target], self.env)] +
-                      [(peer.name, 0.5, peer.restore(target), peer.env) for peer in peers], rounds, before=fresh)
+                      [(peer.name, 1.0, peer.restore(target), peer.env) for peer in peers], rounds, before=fresh)
         for peer in peers:
             fresh("peer", 0)
             self.timed(peer.restore(target), peer.env)

@@ -160,6 +160,8 @@ struct TreeSelection {
   std::vector<std::string> exclude;  // globs
   // The caller looks at entries only and never calls read(): no content needs to travel.
   bool metadata_only = false;
+  // With metadata_only; false: extended attributes of regular files are not asked for.
+  bool file_xattrs = true;
 };
 
 // A tree being read, with what could not be taken.

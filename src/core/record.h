@@ -133,6 +133,7 @@ struct Aux {
 };
 // As it stands in HistoryItem::notes, manifests and receipts.
 Json note_json(const TreeNote& note);
+Result<TreeNote> note_of_json(const Json& note);
 std::string dump_aux(const Aux& aux);
 Result<Aux> parse_aux(std::string_view bytes);
 

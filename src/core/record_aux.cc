@@ -111,6 +111,15 @@ Json note_json(const TreeNote& note) {
   return Json{{"path", bytes_json(note.path)}, {"what", bytes_json(note.what)}};
 }
 
+Result<TreeNote> note_of_json(const Json& note) {
+  if (!note.is_object() || !note.contains("path") || !note.contains("what")) {
+    return make_error(ErrorKind::corrupt, "a note without a path or without what it says");
+  }
+  ASCOPE_TRY_ASSIGN(std::string path, json_bytes(note.at("path")));
+  ASCOPE_TRY_ASSIGN(std::string what, json_bytes(note.at("what")));
+  return TreeNote{std::move(path), std::move(what)};
+}
+
 std::string dump_aux(const Aux& aux) {
   Json history = Json::array();
   for (const HistoryItem& item : aux.history) {

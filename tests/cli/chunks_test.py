@@ -4,6 +4,7 @@ import hashlib
 import os
 import random
 import signal
+import struct
 import sys
 import unittest
 
@@ -74,6 +75,27 @@ class CostTest(ChunksTest):
         one_byte = self.snapshot()["saved"]
         self.assertIn(one_byte["read_bytes"], (4000000, 4000008))  # d/7, if that save came right after it
         self.assertLess(one_byte["stored_bytes"], 1200000)
+
+    def test_what_is_to_be_noted_of_a_file_is_noted_by_each_save(self):
+        self.place.ok("run", SLOT, "--", "sh", "-c", "echo TOKEN=x > .env; for i in 1 2 3; do echo $i > f$i; done")
+        if os.geteuid() == 0:
+            [tree] = [folder for folder, _, files in os.walk(self.place.program_state("sandboxes")) if "f1" in files]
+            # An access control list of version 2: user::rw- user:1:r-- group::r-- mask::r-- other::---
+            entries = [(1, 6, -1), (2, 4, 1), (4, 4, -1), (16, 4, -1), (32, 0, -1)]
+            os.setxattr(os.path.join(tree, "f1"), "system.posix_acl_access", struct.pack("<I", 2) + b"".join(
+                struct.pack("<HHi", *entry) for entry in entries))
+        self.settle()
+        wanted = {".env"} | ({"f1"} if os.geteuid() == 0 else set())
+        for number in range(3):
+            self.sh(f"echo changed {number} > f3")
+            self.settle()
+            saved = self.snapshot()
+            self.assertTrue(saved["changed"])
+            self.assertEqual({note["path"] for note in saved["notes"]}, wanted, f"save {number}")
+        self.assertEqual(self.snapshot()["saved"]["stored_bytes"], 0)
+        self.place.ok("restore", SLOT + "@latest~1", "--yes")
+        self.sh("echo once more > f3")
+        self.assertIn(".env", {note["path"] for note in self.snapshot()["notes"]})
 
     def test_after_a_restore_nothing_is_read(self):
         self.place.ok("run", SLOT, "--", "sh", "-c", "head -c 3000000 /dev/urandom > big; echo x > small")

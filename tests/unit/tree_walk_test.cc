@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -9,6 +12,7 @@
 
 #include "core/base/file.h"
 #include "core/tree/applier.h"
+#include "core/tree/entries_ahead.h"
 #include "core/tree/stream.h"
 #include "core/tree/walker.h"
 #include "fakes/memory_tree.h"
@@ -45,6 +49,107 @@ void write(const std::string& path, std::string_view data) {
 }
 
 }  // namespace
+
+TEST_CASE("walk of metadata: as a walk with content, but for content, holes and what is not asked for") {
+  const TempFolder folder;
+  REQUIRE(::mkdir((folder / "d").c_str(), 0755) == 0);
+  REQUIRE(::setxattr((folder / "d").c_str(), "user.d", "1", 1, 0) == 0);
+  write(folder / "d/file", "content");
+  REQUIRE(::setxattr((folder / "d/file").c_str(), "user.f", "2", 1, 0) == 0);
+  REQUIRE(::link((folder / "d/file").c_str(), (folder / "e").c_str()) == 0);
+  REQUIRE(::symlink("e", (folder / "l").c_str()) == 0);
+  REQUIRE(::mkfifo((folder / "p").c_str(), 0600) == 0);
+  write(folder / "s", "");
+  REQUIRE(::truncate((folder / "s").c_str(), 1 << 20) == 0);
+  write(folder / "left-out", "x");
+
+  const auto wanted = [&](bool file_xattrs) {
+    WalkOptions with_content;
+    with_content.exclude = {"left-out"};
+    std::vector<TreeEntry> out;
+    for (MemoryEntry& one : walk(folder, with_content)) {
+      one.entry.sparse = false;
+      one.entry.extents.clear();
+      if (!file_xattrs && one.entry.type == EntryType::file) {
+        one.entry.xattrs.clear();
+      }
+      out.push_back(std::move(one.entry));
+    }
+    return out;
+  };
+  for (const bool file_xattrs : {true, false}) {
+    CAPTURE(file_xattrs);
+    WalkOptions options;
+    options.metadata_only = true;
+    options.file_xattrs = file_xattrs;
+    options.exclude = {"left-out"};
+    std::vector<TreeEntry> got;
+    for (MemoryEntry& one : walk(folder, options)) {
+      CHECK(one.blocks.empty());
+      got.push_back(std::move(one.entry));
+    }
+    CHECK(got == wanted(file_xattrs));
+  }
+}
+
+TEST_CASE("walk of metadata: what another file system is mounted on is left out") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: only root can mount");
+    return;
+  }
+  const TempFolder folder;
+  write(folder / "source", "a");
+  write(folder / "target", "b");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // A bind mount of the same file system: the device is the same.
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount((folder / "source").c_str(), (folder / "target").c_str(), nullptr, MS_BIND, nullptr) != 0) {
+      ::_exit(77);
+    }
+    WalkOptions options;
+    options.metadata_only = true;
+    options.file_xattrs = false;
+    auto walker = walk_tree(folder.open(), options);
+    auto entries = collect(**walker);
+    ::_exit(entries && paths(*entries) == std::vector<std::string>{"", "source"} ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  if (WEXITSTATUS(status) == 77) {
+    MESSAGE("skipped: no mount namespace here");
+    return;
+  }
+  CHECK(status == 0);
+}
+
+TEST_CASE("entries ahead: as the source gives them, its error in its place, and left in the middle") {
+  MemoryTree tree;
+  tree.folder("");
+  for (int i = 0; i < 2000; ++i) {
+    tree.file("f" + std::to_string(i) + std::string(static_cast<std::size_t>(i % 300), 'x'), "");
+  }
+  const std::vector<MemoryEntry> all = tree.entries;
+  for (const std::size_t fail_at : {all.size() + 1, std::size_t{0}, std::size_t{700}, all.size()}) {
+    CAPTURE(fail_at);
+    MemoryTree source(all);
+    source.fail_at = fail_at;
+    EntriesAhead ahead(source);
+    TreeEntry entry;
+    std::size_t count = 0;
+    Result<bool> more = ahead.next(entry);
+    for (; more && *more; more = ahead.next(entry)) {
+      REQUIRE(entry == all[count].entry);
+      ++count;
+    }
+    CHECK(count == std::min(fail_at, all.size()));
+    CHECK(more.has_value() == (fail_at > all.size()));
+    CHECK(ahead.next(entry).has_value() == more.has_value());
+  }
+  MemoryTree source(all);
+  TreeEntry entry;
+  REQUIRE(EntriesAhead(source).next(entry).value());
+}
 
 TEST_CASE("paths of entries: the rules of extraction") {
   struct Row {

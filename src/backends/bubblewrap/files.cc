@@ -210,6 +210,8 @@ Result<std::unique_ptr<TreeReader>> BwrapFiles::read_tree(const OpContext& ctx,
   WalkOptions options;
   options.exclude = selection.exclude;
   options.start_may_vanish = true;
+  options.metadata_only = selection.metadata_only;
+  options.file_xattrs = selection.file_xattrs || !selection.metadata_only;
   for (const std::string& path : selection.roots) {
     const auto relative = relative_path(path, base);
     if (!relative) {

@@ -30,9 +30,8 @@ void keep_notes(Receipt& receipt, HistoryItem& item, const std::vector<TreeNote>
 // What the repository has noted, into the receipt.
 Result<void> tell_notes(Receipt& receipt, const HistoryItem& item) {
   for (const Json& note : item.notes) {
-    ASCOPE_TRY_ASSIGN(std::string path, json_bytes(note.at("path")));
-    ASCOPE_TRY_ASSIGN(std::string what, json_bytes(note.at("what")));
-    receipt.notes.push_back({std::move(path), std::move(what)});
+    ASCOPE_TRY_ASSIGN(TreeNote one, note_of_json(note));
+    receipt.notes.push_back(std::move(one));
   }
   return ok();
 }

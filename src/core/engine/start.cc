@@ -2,6 +2,7 @@
 #include "core/engine/start.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -316,6 +317,7 @@ Result<void> restore_tree(EngineServices& services, const OpContext& ctx, Sandbo
   Toolbox& files = sandbox.files();
   const std::string mark = dump_json(Json{{"target", item.snapshot}, {"fence", std::to_string(fence)}});
   bool marked = false;
+  const std::size_t notes_before = receipt.notes.size();
   const auto set_mark = [&]() -> Result<void> {
     if (!marked) {
       ASCOPE_TRY(services.step("before-mark"));
@@ -356,7 +358,15 @@ Result<void> restore_tree(EngineServices& services, const OpContext& ctx, Sandbo
       apply_part(SnapshotPart::workspace, profile.workspace_root, excluded_entry_paths(profile), spare));
   if (item.format == "chunks") {
     ASCOPE_TRY_ASSIGN(const ResourceInfo info, sandbox.info(ctx));
-    ASCOPE_TRY(remember_tree(services, ctx, files, info.tree, item.snapshot));
+    std::set<std::string> noted;
+    for (std::size_t i = notes_before; i < receipt.notes.size(); ++i) {
+      noted.insert(receipt.notes[i].path);
+    }
+    for (const Json& note : item.notes) {
+      ASCOPE_TRY_ASSIGN(TreeNote one, note_of_json(note));
+      noted.insert(std::move(one.path));
+    }
+    ASCOPE_TRY(remember_tree(services, ctx, files, info.tree, item.snapshot, noted));
   }
   return services.step("after-restore");
 }

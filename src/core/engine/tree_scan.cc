@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/engine/tree_scan.h"
 
-#include <set>
+#include <algorithm>
+#include <deque>
+#include <string_view>
 #include <utility>
 
 #include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/engine/save.h"
+#include "core/repository/chunks/path_order.h"
 #include "core/repository/credentials.h"
 #include "core/repository/scan_cache.h"
+#include "core/tree/entries_ahead.h"
 
 namespace ascope {
 
@@ -25,42 +29,6 @@ CredentialRule credential_rule(const Profile& profile) {
 std::string scan_folder(const EngineServices& services) {
   return services.cache_dir() + "/scans";
 }
-
-// Content on its way, with progress and a look for credentials. Keeps the reader that it passes on.
-class ContentSource final : public TreeSource {
- public:
-  ContentSource(EngineServices& services, std::unique_ptr<TreeReader> reader, CredentialRule rule,
-                std::uint64_t& bytes, std::vector<TreeNote>& notes)
-      : services_(services),
-        reader_(std::move(reader)),
-        guard_(*reader_, rule),
-        bytes_(bytes),
-        notes_(notes) {}
-  ~ContentSource() override { add_notes(notes_); }
-  ContentSource(const ContentSource&) = delete;
-  ContentSource& operator=(const ContentSource&) = delete;
-
-  void add_notes(std::vector<TreeNote>& notes) const {
-    notes.insert(notes.end(), reader_->notes().begin(), reader_->notes().end());
-    notes.insert(notes.end(), guard_.notes().begin(), guard_.notes().end());
-  }
-  Result<bool> next(TreeEntry& entry) override { return guard_.next(entry); }
-  Result<std::optional<DataBlock>> read() override {
-    auto block = guard_.read();
-    if (block && *block) {
-      bytes_ += (*block)->bytes.size();
-      services_.progress("Saving", bytes_, 0);
-    }
-    return block;
-  }
-
- private:
-  EngineServices& services_;
-  std::unique_ptr<TreeReader> reader_;
-  GuardedSource guard_;
-  std::uint64_t& bytes_;
-  std::vector<TreeNote>& notes_;
-};
 
 // The cache of one tree, in this machine's cache folder under the tree's id.
 class ScanMemory {
@@ -79,6 +47,7 @@ class ScanMemory {
     known_ = std::make_unique<ScanCache>(path_, snapshot_);
     recorder_ = path_.empty() ? nullptr : std::make_unique<ScanRecorder>(path_);
     mapped_.clear();
+    unread_.clear();
   }
   // Files that may change from now on without a sign; nullopt: any may. After begin(), for a mapping that is
   // made later leaves its sign.
@@ -89,10 +58,40 @@ class ScanMemory {
       mapped_ = std::move(*mapped);
     }
   }
+  [[nodiscard]] bool knows_any() const { return known_->is_usable(); }
   [[nodiscard]] bool same(SnapshotPart part, const TreeEntry& entry) { return known_->same(part, entry); }
-  void record(SnapshotPart part, const TreeEntry& entry) {
-    if (recorder_ && entry.type == EntryType::file && !mapped_.contains(entry.inode)) {
+  // The walk has come to this. `read`: nothing is to be noted of it; else that is not known before settle().
+  void record(SnapshotPart part, const TreeEntry& entry, bool read) {
+    if (!recorder_ || entry.type != EntryType::file || mapped_.contains(entry.inode)) {
+      return;
+    }
+    if (read && unread_.empty()) {
       recorder_->add(part, entry);
+      return;
+    }
+    TreeEntry seen;
+    seen.path = entry.path;
+    seen.inode = entry.inode;
+    seen.ctime_ns = entry.ctime_ns;
+    seen.mtime_ns = entry.mtime_ns;
+    seen.size_bytes = entry.size_bytes;
+    unread_.emplace_back(part, std::move(seen));
+  }
+  // What was recorded before `path`, nullopt: all, has been read, and `notes` are those made since the last
+  // call. What was noted must be noted again by the next save, which therefore reads it again.
+  void settle(const std::vector<TreeNote>& notes, const std::optional<std::string>& path) {
+    std::set<std::string_view> noted;
+    for (const TreeNote& note : notes) {
+      noted.insert(note.path);
+    }
+    if (!noted.empty()) {
+      std::erase_if(unread_, [&](const auto& one) { return noted.contains(one.second.path); });
+    }
+    while (!unread_.empty() && (!path || chunks::path_before(unread_.front().second.path, *path))) {
+      if (recorder_) {
+        recorder_->add(unread_.front().first, unread_.front().second);
+      }
+      unread_.pop_front();
     }
   }
   // The tree is what `snapshot` holds. A cache that cannot be written costs time only and is said in the log.
@@ -112,6 +111,78 @@ class ScanMemory {
   std::unique_ptr<ScanCache> known_;
   std::unique_ptr<ScanRecorder> recorder_;
   std::set<std::uint64_t> mapped_;
+  std::deque<std::pair<SnapshotPart, TreeEntry>> unread_;
+};
+
+// What a source of content has noted since it was last asked.
+class NewNotes {
+ public:
+  void take(const std::vector<TreeNote>& all, std::vector<TreeNote>& out) {
+    out.insert(out.end(), all.begin() + static_cast<std::ptrdiff_t>(std::min(taken_, all.size())), all.end());
+    taken_ = all.size();
+  }
+
+ private:
+  std::size_t taken_ = 0;
+};
+
+// Content on its way, with progress and a look for credentials. Keeps the reader that it passes on.
+class ContentSource final : public TreeSource {
+ public:
+  // `memory` may be null.
+  ContentSource(EngineServices& services, std::unique_ptr<TreeReader> reader, CredentialRule rule,
+                ScanMemory* memory, std::uint64_t& bytes, std::vector<TreeNote>& notes)
+      : services_(services),
+        reader_(std::move(reader)),
+        guard_(*reader_, rule),
+        memory_(memory),
+        bytes_(bytes),
+        notes_(notes) {}
+  ~ContentSource() override { add_notes(notes_); }
+  ContentSource(const ContentSource&) = delete;
+  ContentSource& operator=(const ContentSource&) = delete;
+
+  // It is all of this part that is read: the entries are recorded, too.
+  void record(SnapshotPart part) { part_ = part; }
+  void add_notes(std::vector<TreeNote>& notes) const {
+    notes.insert(notes.end(), reader_->notes().begin(), reader_->notes().end());
+    notes.insert(notes.end(), guard_.notes().begin(), guard_.notes().end());
+  }
+  Result<bool> next(TreeEntry& entry) override {
+    ASCOPE_TRY_ASSIGN(const bool more, guard_.next(entry));
+    if (memory_ != nullptr) {
+      if (more && part_) {
+        memory_->record(*part_, entry, false);
+      }
+      std::vector<TreeNote> fresh;
+      of_reader_.take(reader_->notes(), fresh);
+      of_guard_.take(guard_.notes(), fresh);
+      if (reader_->notes().size() > kMostTreeNotes) {
+        memory_->distrust(std::nullopt);  // some notes are not listed
+      }
+      memory_->settle(fresh, more ? std::optional(entry.path) : std::nullopt);
+    }
+    return more;
+  }
+  Result<std::optional<DataBlock>> read() override {
+    auto block = guard_.read();
+    if (block && *block) {
+      bytes_ += (*block)->bytes.size();
+      services_.progress("Saving", bytes_, 0);
+    }
+    return block;
+  }
+
+ private:
+  EngineServices& services_;
+  std::unique_ptr<TreeReader> reader_;
+  GuardedSource guard_;
+  ScanMemory* memory_;
+  std::optional<SnapshotPart> part_;
+  NewNotes of_reader_;
+  NewNotes of_guard_;
+  std::uint64_t& bytes_;
+  std::vector<TreeNote>& notes_;
 };
 
 class SandboxScan final : public TreeScan {
@@ -127,6 +198,7 @@ class SandboxScan final : public TreeScan {
         memory_(memory),
         notes_(notes) {}
   ~SandboxScan() override {
+    ahead_.reset();
     if (scan_) {
       notes_.insert(notes_.end(), scan_->notes().begin(), scan_->notes().end());
     }
@@ -138,14 +210,27 @@ class SandboxScan final : public TreeScan {
     if (!scan_) {
       TreeSelection metadata = selection_;
       metadata.metadata_only = true;
+      metadata.file_xattrs = false;
       ASCOPE_TRY_ASSIGN(scan_, files_.read_tree(ctx_, metadata));
+      ahead_ = std::make_unique<EntriesAhead>(*scan_);
     }
-    ASCOPE_TRY_ASSIGN(const bool more, scan_->next(entry));
+    ASCOPE_TRY_ASSIGN(const bool more, ahead_->next(entry));
     if (more) {
       unchanged = entry.type == EntryType::file && memory_.same(part_, entry);
-      memory_.record(part_, entry);
+      memory_.record(part_, entry, unchanged);
     }
     return more;
+  }
+
+  Result<std::unique_ptr<TreeSource>> whole() override {
+    // These two must see every file, for what was saved before may have been under another rule.
+    const bool by_content = rule_ == CredentialRule::exclude || rule_ == CredentialRule::refuse;
+    if (!by_content && memory_.knows_any()) {
+      return std::unique_ptr<TreeSource>();
+    }
+    ASCOPE_TRY_ASSIGN(auto source, open(selection_));
+    source->record(part_);
+    return std::unique_ptr<TreeSource>(std::move(source));
   }
 
   Result<std::unique_ptr<TreeSource>> read(const std::vector<std::string>& paths) override {
@@ -156,12 +241,16 @@ class SandboxScan final : public TreeScan {
     for (const std::string& path : paths) {
       chosen.roots.push_back(base + "/" + path);
     }
-    ASCOPE_TRY_ASSIGN(auto reader, files_.read_tree(ctx_, chosen));
-    return std::unique_ptr<TreeSource>(
-        std::make_unique<ContentSource>(services_, std::move(reader), rule_, bytes_, notes_));
+    ASCOPE_TRY_ASSIGN(auto source, open(chosen));
+    return std::unique_ptr<TreeSource>(std::move(source));
   }
 
  private:
+  Result<std::unique_ptr<ContentSource>> open(const TreeSelection& selection) {
+    ASCOPE_TRY_ASSIGN(auto reader, files_.read_tree(ctx_, selection));
+    return std::make_unique<ContentSource>(services_, std::move(reader), rule_, &memory_, bytes_, notes_);
+  }
+
   EngineServices& services_;
   const OpContext& ctx_;
   Toolbox& files_;
@@ -171,6 +260,7 @@ class SandboxScan final : public TreeScan {
   ScanMemory& memory_;
   std::vector<TreeNote>& notes_;
   std::unique_ptr<TreeReader> scan_;
+  std::unique_ptr<EntriesAhead> ahead_;  // over scan_
   std::uint64_t bytes_ = 0;
 };
 
@@ -206,7 +296,7 @@ struct SandboxTrees::State {
 
   Result<std::unique_ptr<ContentSource>> whole(const TreeSelection& selection) {
     ASCOPE_TRY_ASSIGN(auto reader, files.read_tree(ctx, selection));
-    return std::make_unique<ContentSource>(services, std::move(reader), rule, bytes, notes);
+    return std::make_unique<ContentSource>(services, std::move(reader), rule, nullptr, bytes, notes);
   }
 };
 
@@ -224,9 +314,7 @@ Result<void> SandboxTrees::fill(SaveRequest& request) {
   ASCOPE_TRY_ASSIGN(state.workspace, workspace_selection(state.ctx, state.files, profile));
   state.others = other_selection(profile);
   request.ordered = true;
-  // These two must see every file, for what was saved before may have been under another rule.
-  const bool by_content = state.rule == CredentialRule::exclude || state.rule == CredentialRule::refuse;
-  if (profile.snapshot_format == "chunks" && !by_content) {
+  if (profile.snapshot_format == "chunks") {
     request.scan = [&state](SnapshotPart part) { return state.scan(part); };
     return ok();
   }
@@ -254,7 +342,8 @@ void SandboxTrees::keep(const std::string& snapshot) {
 }
 
 Result<void> remember_tree(EngineServices& services, const OpContext& ctx, Toolbox& files,
-                           const std::string& tree, const std::string& snapshot) {
+                           const std::string& tree, const std::string& snapshot,
+                           const std::set<std::string>& noted) {
   ScanMemory memory(services, tree, "");
   memory.begin();
   ASCOPE_TRY_ASSIGN(TreeSelection workspace, workspace_selection(ctx, files, services.profile()));
@@ -266,6 +355,7 @@ Result<void> remember_tree(EngineServices& services, const OpContext& ctx, Toolb
       continue;
     }
     selection->metadata_only = true;
+    selection->file_xattrs = false;
     ASCOPE_TRY_ASSIGN(const auto reader, files.read_tree(ctx, *selection));
     TreeEntry entry;
     while (true) {
@@ -273,7 +363,9 @@ Result<void> remember_tree(EngineServices& services, const OpContext& ctx, Toolb
       if (!more) {
         break;
       }
-      memory.record(part, entry);
+      if (!noted.contains(entry.path)) {
+        memory.record(part, entry, true);
+      }
     }
   }
   memory.keep(snapshot);

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,9 +37,11 @@ class SandboxTrees {
   std::unique_ptr<State> state_;
 };
 
-// After a restore: notes how the tree looks, so that the next save reads only what is touched from now on.
+// After a restore: notes how the tree looks, so that the next save reads only what is touched from now on,
+// and the paths `noted`, of which something was to be said.
 Result<void> remember_tree(EngineServices& services, const OpContext& ctx, Toolbox& files,
-                           const std::string& tree, const std::string& snapshot);
+                           const std::string& tree, const std::string& snapshot,
+                           const std::set<std::string>& noted);
 
 // Removes the notes, finished or not, on all trees but those that `keep` holds on to.
 Result<void> remove_scans(EngineServices& services, const std::function<bool(const std::string& tree)>& keep);

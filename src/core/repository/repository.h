@@ -33,12 +33,16 @@ struct SnapshotOrigin {
 class TreeScan {
  public:
   virtual ~TreeScan() = default;
-  // The next entry in the walker's order, without content; false at the end. `unchanged`: the caller knows
-  // that the content is what the parent has under this path.
+  // The next entry in the walker's order, without content and, of a regular file, without extended
+  // attributes; false at the end. `unchanged`: the caller knows that both are what the parent has under this
+  // path.
   virtual Result<bool> next(TreeEntry& entry, bool& unchanged) = 0;
   // These regular files with their content, in the walker's order, which the paths are in too. Others that
   // come along are passed over; a file that is gone does not come. Read to its end before the next call.
   virtual Result<std::unique_ptr<TreeSource>> read(const std::vector<std::string>& paths) = 0;
+  // Asked first. All entries with their content in one go, where nothing is known to be unchanged; nullptr:
+  // there is something to be gained from next() and read().
+  virtual Result<std::unique_ptr<TreeSource>> whole() { return std::unique_ptr<TreeSource>(); }
 };
 
 struct SaveRequest {

@@ -65,6 +65,7 @@ class Descent {
   [[nodiscard]] bool empty() const { return levels_.empty(); }
   [[nodiscard]] std::size_t depth() const { return levels_.size(); }
   Level& level() { return levels_.back(); }
+  [[nodiscard]] const Level& level() const { return levels_.back(); }
   // Sets path() to that of `name` in the present level.
   void child(const char* name);
   // Sets path() to the present level's own.

@@ -21,6 +21,8 @@ class FileReader {
   // `entry`.
   Result<void> open(int fd, const struct stat& info, TreeEntry& entry);
   Result<std::optional<DataBlock>> read();
+  // Of the present file, -1 if none is open.
+  [[nodiscard]] int descriptor() const { return fd_.get(); }
   // Ends the present file; true if it changed since open().
   bool close();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list of notes that a hostile tree cannot make long: a thousand, then one "and N more".
+// A list of at most kMostTreeNotes notes and one on how many more there are.
 #pragma once
 
 #include <string>
@@ -13,13 +13,12 @@ namespace ascope {
 class NoteList {
  public:
   void add(std::string path, std::string what) {
-    constexpr std::size_t kMost = 1000;
-    if (notes_.size() < kMost) {
+    if (notes_.size() < kMostTreeNotes) {
       notes_.push_back({std::move(path), std::move(what)});
       return;
     }
     ++more_;
-    if (notes_.size() == kMost) {
+    if (notes_.size() == kMostTreeNotes) {
       notes_.emplace_back();
     }
     notes_.back().what = "and " + std::to_string(more_) + " more";

@@ -260,11 +260,27 @@ Result<std::optional<DataBlock>> StreamReader::read() {
 Result<void> write_tree_stream(TreeSource& source, ByteSink& sink, const std::vector<TreeNote>* notes) {
   StreamWriter writer(sink);
   TreeEntry entry;
+  std::size_t noted = 0;
+  // A note follows the entry that it is of; that on how many more there are grows until the end.
+  const auto write_notes = [&](bool all) -> Result<void> {
+    for (; notes != nullptr && noted < (all ? notes->size() : std::min(notes->size(), kMostTreeNotes));
+         ++noted) {
+      const TreeNote& one = (*notes)[noted];
+      std::string payload;
+      put_number(payload, one.path.size(), 4);
+      payload += one.path;
+      put_number(payload, one.what.size(), 4);
+      payload += one.what;
+      ASCOPE_TRY(writer.frame('N', payload));
+    }
+    return ok();
+  };
   while (true) {
     ASCOPE_TRY_ASSIGN(const bool more, source.next(entry));
     if (!more) {
       break;
     }
+    ASCOPE_TRY(write_notes(false));
     ASCOPE_TRY(writer.entry(entry));
     while (entry.type == EntryType::file) {
       ASCOPE_TRY_ASSIGN(const std::optional<DataBlock> block, source.read());
@@ -274,14 +290,7 @@ Result<void> write_tree_stream(TreeSource& source, ByteSink& sink, const std::ve
       ASCOPE_TRY(writer.data(*block));
     }
   }
-  for (std::size_t i = 0; notes != nullptr && i < notes->size(); ++i) {
-    std::string payload;
-    put_number(payload, (*notes)[i].path.size(), 4);
-    payload += (*notes)[i].path;
-    put_number(payload, (*notes)[i].what.size(), 4);
-    payload += (*notes)[i].what;
-    ASCOPE_TRY(writer.frame('N', payload));
-  }
+  ASCOPE_TRY(write_notes(true));
   return writer.finish();
 }
 

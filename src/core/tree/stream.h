@@ -16,8 +16,8 @@
 
 namespace ascope {
 
-// Writes all of `source` to `sink`, then `notes` as they are by then (may be null; a walker's notes()), and
-// ends the stream. A failing source leaves the stream without its end.
+// Writes all of `source` to `sink`, with `notes` (may be null; a walker's notes()) as they come, and ends the
+// stream. A failing source leaves the stream without its end.
 Result<void> write_tree_stream(TreeSource& source, ByteSink& sink,
                                const std::vector<TreeNote>* notes = nullptr);
 // Reads a stream; every path passes check_tree_path. Does not own `bytes`. `notes` (may be null) collects 'N'

@@ -92,6 +92,9 @@ struct TreeNote {
       what;  // "socket skipped", "owner 0:0 not restored: Operation not permitted", "changed while read"
 };
 
+// Of a list of notes that a hostile tree cannot make long: those beyond are one more, "and N more".
+inline constexpr std::size_t kMostTreeNotes = 1000;
+
 // `corrupt` unless `path` is as TreeEntry::path demands (the root "" passes only if `root_ok`), parts ≤ 255
 // bytes, total ≤ 64 KiB (protocols 5.4).
 Result<void> check_tree_path(std::string_view path, bool root_ok);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <map>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 #include <unordered_set>
 
@@ -53,10 +54,12 @@ class DiskWalker final : public TreeWalker {
   Result<bool> fill(UniqueFd fd, const struct stat& info, TreeEntry& entry);
   Result<bool> fill_file(UniqueFd fd, const struct stat& info, TreeEntry& entry);
   Result<bool> fill_link(int fd, TreeEntry& entry);
-  Result<void> enter(UniqueFd fd, const struct stat& info);
+  Result<void> enter(UniqueFd fd, const struct stat& info, TreeEntry& entry);
   bool is_known_inode(const struct stat& info, TreeEntry& entry);
   void fill_ids(const struct stat& info, TreeEntry& entry);
-  void add_xattrs(int fd, TreeEntry& entry);
+  void add_xattrs(Result<XattrList> found, bool lists, TreeEntry& entry);
+  // True if the name is a regular file of this mount, described by `info`; not opened.
+  bool is_plain_file(const char* name, struct stat& info) const;
   // True while path() only leads to a start path.
   [[nodiscard]] bool leads_to_start() const;
   [[nodiscard]] bool is_start(std::string_view path) const;
@@ -161,6 +164,10 @@ Result<bool> DiskWalker::visit(const char* name, TreeEntry& entry) {
     return false;
   }
   const bool from_start = descent_.level().flag;
+  if (struct stat plain{}; !options_.file_xattrs && !from_start && is_plain_file(name, plain)) {
+    return exclude_matches(options_.exclude, descent_.path(), false) ? Result<bool>(false)
+                                                                     : fill(UniqueFd(), plain, entry);
+  }
   Opened opened = open_beneath(descent_.level().fd.get(), name, O_PATH);
   if (opened.error == ENOENT && from_start) {
     if (options_.start_may_vanish) {
@@ -187,6 +194,27 @@ Result<bool> DiskWalker::visit(const char* name, TreeEntry& entry) {
     return false;
   }
   return fill(std::move(opened.fd), info, entry);
+}
+
+bool DiskWalker::is_plain_file(const char* name, struct stat& info) const {
+  struct statx seen{};
+  if (::statx(descent_.level().fd.get(), name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_BASIC_STATS,
+              &seen) != 0 ||
+      !S_ISREG(seen.stx_mode) || (seen.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) == 0 ||
+      (seen.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0) {
+    return false;
+  }
+  const auto time = [](const statx_timestamp& from) { return timespec{from.tv_sec, from.tv_nsec}; };
+  info.st_mode = seen.stx_mode;
+  info.st_nlink = seen.stx_nlink;
+  info.st_uid = seen.stx_uid;
+  info.st_gid = seen.stx_gid;
+  info.st_dev = ::makedev(seen.stx_dev_major, seen.stx_dev_minor);
+  info.st_ino = seen.stx_ino;
+  info.st_size = static_cast<off_t>(seen.stx_size);
+  info.st_mtim = time(seen.stx_mtime);
+  info.st_ctim = time(seen.stx_ctime);
+  return true;
 }
 
 void DiskWalker::fill_ids(const struct stat& info, TreeEntry& entry) {
@@ -231,8 +259,7 @@ Result<bool> DiskWalker::fill(UniqueFd fd, const struct stat& info, TreeEntry& e
       return fill_file(std::move(fd), info, entry);
     case S_IFDIR:
       entry.type = EntryType::directory;
-      add_xattrs(fd.get(), entry);
-      ASCOPE_TRY(enter(std::move(fd), info));
+      ASCOPE_TRY(enter(std::move(fd), info, entry));
       return true;
     case S_IFLNK:
       return fill_link(fd.get(), entry);
@@ -263,8 +290,12 @@ bool DiskWalker::is_known_inode(const struct stat& info, TreeEntry& entry) {
 Result<bool> DiskWalker::fill_file(UniqueFd fd, const struct stat& info, TreeEntry& entry) {
   entry.type = EntryType::file;
   entry.size_bytes = static_cast<std::uint64_t>(info.st_size);
-  add_xattrs(fd.get(), entry);
-  if (info.st_size == 0) {
+  bool lists = false;
+  if (info.st_size == 0 || options_.metadata_only) {
+    if (options_.file_xattrs) {
+      Result<XattrList> found = read_xattrs(proc_path(fd.get()), &lists);
+      add_xattrs(std::move(found), lists, entry);
+    }
     return true;
   }
   Result<void> opened = file_.open(fd.get(), info, entry);
@@ -273,6 +304,8 @@ Result<bool> DiskWalker::fill_file(UniqueFd fd, const struct stat& info, TreeEnt
     linked_.erase({info.st_dev, info.st_ino});
     return false;
   }
+  Result<XattrList> found = read_xattrs(file_.descriptor(), &lists);
+  add_xattrs(std::move(found), lists, entry);
   file_path_ = descent_.path();
   return true;
 }
@@ -288,9 +321,7 @@ Result<bool> DiskWalker::fill_link(int fd, TreeEntry& entry) {
   return true;
 }
 
-void DiskWalker::add_xattrs(int fd, TreeEntry& entry) {
-  bool lists = false;
-  Result<XattrList> found = read_xattrs(proc_path(fd), &lists);
+void DiskWalker::add_xattrs(Result<XattrList> found, bool lists, TreeEntry& entry) {
   if (!found) {
     note("extended attributes not kept: " + found.error().message);
     return;
@@ -301,7 +332,7 @@ void DiskWalker::add_xattrs(int fd, TreeEntry& entry) {
   entry.xattrs = std::move(*found);
 }
 
-Result<void> DiskWalker::enter(UniqueFd fd, const struct stat& info) {
+Result<void> DiskWalker::enter(UniqueFd fd, const struct stat& info, TreeEntry& entry) {
   const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
   const std::string place = proc_path(fd.get());
   int restore_mode = -1;
@@ -313,6 +344,10 @@ Result<void> DiskWalker::enter(UniqueFd fd, const struct stat& info) {
     restore_mode = static_cast<int>(info.st_mode & 07777U);
     readable = UniqueFd(::open(place.c_str(), flags));
   }
+  bool lists = false;
+  Result<XattrList> found =
+      readable.is_open() ? read_xattrs(readable.get(), &lists) : read_xattrs(place, &lists);
+  add_xattrs(std::move(found), lists, entry);
   NameList names;
   const bool only_leads = leads_to_start();
   if (only_leads) {

@@ -26,6 +26,10 @@ struct WalkOptions {
   // Ids to report instead, for an ordinary user's sandbox: host uid `map_from_uid` is `map_to_uid` inside.
   std::optional<std::uint32_t> map_from_uid, map_to_uid, map_from_gid, map_to_gid;
   bool include_root = true;  // yield the entry "" first
+  // Entries only: read() gives nothing, no file is opened, holes are not looked for.
+  bool metadata_only = false;
+  // With metadata_only; false: those of regular files are not asked for, which spares most of the time.
+  bool file_xattrs = true;
 };
 
 // Walks in path order (raw bytes) below `root`. Memory: one folder's names a level, bounded descriptors at

@@ -18,16 +18,33 @@ bool no_such_thing(int error) {
   return error == ENOTSUP || error == ENODATA || error == ENOSYS;
 }
 
-Result<std::string> read_names(const std::string& path) {
+// An inode behind a path or a descriptor.
+class Holder {
+ public:
+  explicit Holder(const std::string& path) : path_(path.c_str()) {}
+  explicit Holder(int fd) : fd_(fd) {}
+  ssize_t list(char* to, std::size_t size) const {
+    return path_ != nullptr ? ::listxattr(path_, to, size) : ::flistxattr(fd_, to, size);
+  }
+  ssize_t get(const char* name, char* to, std::size_t size) const {
+    return path_ != nullptr ? ::getxattr(path_, name, to, size) : ::fgetxattr(fd_, name, to, size);
+  }
+
+ private:
+  const char* path_ = nullptr;
+  int fd_ = -1;
+};
+
+Result<std::string> read_names(const Holder& holder) {
   char small[1024];
-  ssize_t count = ::listxattr(path.c_str(), small, sizeof small);
+  ssize_t count = holder.list(small, sizeof small);
   if (count >= 0) {
     return std::string(small, static_cast<std::size_t>(count));
   }
   std::string names;
   if (errno == ERANGE) {
     names.resize(64U << 10U);  // XATTR_LIST_MAX
-    count = ::listxattr(path.c_str(), names.data(), names.size());
+    count = holder.list(names.data(), names.size());
   }
   if (count < 0) {
     return no_such_thing(errno) ? Result<std::string>(std::string())
@@ -37,14 +54,8 @@ Result<std::string> read_names(const std::string& path) {
   return names;
 }
 
-}  // namespace
-
-bool is_kept_xattr(std::string_view name) {
-  return name.starts_with("user.") || name == "security.capability";
-}
-
-Result<XattrList> read_xattrs(const std::string& path, bool* others) {
-  ASCOPE_TRY_ASSIGN(const std::string names, read_names(path));
+Result<XattrList> read_all(const Holder& holder, bool* others) {
+  ASCOPE_TRY_ASSIGN(const std::string names, read_names(holder));
   XattrList out;
   std::size_t total = 0;
   std::string value;
@@ -58,7 +69,7 @@ Result<XattrList> read_xattrs(const std::string& path, bool* others) {
       continue;
     }
     value.resize(kMaxValue);
-    const ssize_t count = ::getxattr(path.c_str(), name.c_str(), value.data(), value.size());
+    const ssize_t count = holder.get(name.c_str(), value.data(), value.size());
     if (count < 0) {
       if (no_such_thing(errno)) {
         continue;  // removed since it was listed
@@ -73,6 +84,20 @@ Result<XattrList> read_xattrs(const std::string& path, bool* others) {
   }
   std::sort(out.begin(), out.end());
   return out;
+}
+
+}  // namespace
+
+bool is_kept_xattr(std::string_view name) {
+  return name.starts_with("user.") || name == "security.capability";
+}
+
+Result<XattrList> read_xattrs(const std::string& path, bool* others) {
+  return read_all(Holder(path), others);
+}
+
+Result<XattrList> read_xattrs(int fd, bool* others) {
+  return read_all(Holder(fd), others);
 }
 
 Result<void> write_xattrs(const std::string& path, const XattrList& present, const XattrList& wanted) {

@@ -49,6 +49,8 @@ class ScanJoin final : public JoinedSource {
  private:
   Result<void> fill(const OpContext& ctx);
   Result<void> join(const OpContext& ctx, JoinedEntry& one, bool unchanged);
+  // Reads what is left of the content asked for, so that all that is to be noted of it is.
+  Result<void> end_content();
   // The entry as it was read; false: it is not there any more.
   Result<bool> take_content(JoinedEntry& out);
 
@@ -81,13 +83,27 @@ Result<void> ScanJoin::join(const OpContext& ctx, JoinedEntry& one, bool unchang
   const bool whole = !one.before.empty() || data_bytes(as_before) == 0;
   if (unchanged && whole && as_before.size_bytes == one.entry.size_bytes) {
     one.unchanged = true;
+    one.entry.xattrs = std::move(as_before.xattrs);  // which a scan need not look for
     one.entry.sparse = as_before.sparse;
     one.entry.extents = std::move(as_before.extents);
   }
   return ok();
 }
 
+Result<void> ScanJoin::end_content() {
+  while (content_) {
+    ASCOPE_TRY_ASSIGN(const bool more, content_->next(read_ahead_));
+    if (!more) {
+      content_.reset();
+    }
+  }
+  has_read_ahead_ = false;
+  asked_.clear();
+  return ok();
+}
+
 Result<void> ScanJoin::fill(const OpContext& ctx) {
+  ASCOPE_TRY(end_content());
   std::vector<std::string> paths;
   std::size_t references = 0;
   while (!scanned_ && paths.size() < kReadBatch && waiting_.size() < kMostWaiting &&
@@ -109,9 +125,6 @@ Result<void> ScanJoin::fill(const OpContext& ctx) {
       break;  // nothing to wait for
     }
   }
-  content_.reset();
-  has_read_ahead_ = false;
-  asked_.clear();
   if (!paths.empty()) {
     asked_.insert(paths.begin(), paths.end());
     ASCOPE_TRY_ASSIGN(content_, scan_.read(paths));
@@ -155,6 +168,7 @@ Result<bool> ScanJoin::next(const OpContext& ctx, JoinedEntry& out) {
   while (true) {
     if (waiting_.empty()) {
       if (scanned_) {
+        ASCOPE_TRY(end_content());
         return false;
       }
       ASCOPE_TRY(fill(ctx));

@@ -230,6 +230,11 @@ Result<bool> SaveSession::save_part(SnapshotPart part, PartWriter& writer) {
   if (request_.scan) {
     ASCOPE_TRY_ASSIGN(scan, request_.scan(part));
   }
+  std::unique_ptr<TreeSource> whole;
+  if (scan) {
+    ASCOPE_TRY_ASSIGN(whole, scan->whole());
+    plain = whole.get();
+  }
   if (!scan && plain == nullptr) {
     return false;
   }
@@ -245,7 +250,7 @@ Result<bool> SaveSession::save_part(SnapshotPart part, PartWriter& writer) {
   std::vector<TreeNote> notes;
   const bool ordered = scan || request_.ordered;
   const std::unique_ptr<JoinedSource> source =
-      scan ? join_scan(*scan, parent, notes) : join_source(*plain, ordered ? &parent : nullptr);
+      plain == nullptr ? join_scan(*scan, parent, notes) : join_source(*plain, ordered ? &parent : nullptr);
   if (ordered) {
     ASCOPE_TRY(take_all(*source, writer));
   } else {
