@@ -153,10 +153,9 @@ StartDecision refuse_snapshot(const Facts& f) {
                     "ascope-sandbox snapshot ls shows the others, ascope-sandbox restore puts one back; "
                     "--allow-loss starts cold");
     case SnapshotFact::corrupt:
-      return refuse(
-          ErrorKind::corrupt, "corrupt", why,
-          "ascope-sandbox snapshot check names the damage, ascope-sandbox restore puts an older one "
-          "back; --allow-loss starts cold");
+      return refuse(ErrorKind::corrupt, "corrupt", why,
+                    "ascope-sandbox snapshot check names the damage, snapshot repair keeps what can be read, "
+                    "restore puts an older one back; --allow-loss starts cold");
     default:
       return refuse(ErrorKind::store_unavailable, "store_down", why,
                     "ascope-sandbox doctor tests the profile's stores; --allow-loss starts cold");

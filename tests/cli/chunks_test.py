@@ -76,6 +76,14 @@ class CostTest(ChunksTest):
         self.assertIn(one_byte["read_bytes"], (4000000, 4000008))  # d/7, if that save came right after it
         self.assertLess(one_byte["stored_bytes"], 1200000)
 
+    def test_under_another_rule_on_credentials_all_files_are_looked_at(self):
+        rule = ["--set", "snapshots.credentials=ignore"]
+        self.place.ok("run", SLOT, *rule, "--", "sh", "-c", "echo TOKEN=x > .env; echo 1 > f")
+        self.settle()
+        self.place.ok("snapshot", SLOT, *rule)
+        self.sh("echo 2 > f")
+        self.assertIn(".env", {note["path"] for note in self.snapshot()["notes"]})
+
     def test_what_is_to_be_noted_of_a_file_is_noted_by_each_save(self):
         self.place.ok("run", SLOT, "--", "sh", "-c", "echo TOKEN=x > .env; for i in 1 2 3; do echo $i > f$i; done")
         if os.geteuid() == 0:
@@ -282,6 +290,38 @@ class HealTest(ChunksTest):
 
 
 class RepairTest(ChunksTest):
+    def test_a_store_that_lost_what_it_hangs_on_is_mended(self):
+        self.place.ok("run", SLOT, "--", "sh", "-c", "echo kept > f")
+        self.place.ok("snapshot", SLOT)
+        self.place.ok("rm", SLOT)
+        whole = self.place.program_state("snapshots", "repo")
+        for name, harm in (("repo", "removed"), ("repo", "cut"), ("repo.copy", "removed"), ("repo.copy", "cut")):
+            with self.subTest(object=name, harm=harm):
+                with open(whole, "rb") as file:
+                    before = file.read()
+                path = self.place.program_state("snapshots", name)
+                os.remove(path)
+                if harm == "cut":
+                    with open(path, "wb") as file:
+                        file.write(before[:20])
+                found = self.place.run("snapshot", "check", SLOT + "@latest")
+                self.check(found, 8)
+                self.assertIn(name, found.errors)
+                self.assertIn("snapshot repair", found.errors)
+                if name == "repo":
+                    started = self.place.run("start", SLOT)
+                    self.check(started, 8)
+                    self.assertIn("snapshot repair", started.errors)
+                dry = self.place.ok("snapshot", "repair", SLOT, "--dry-run", "-o", "json").json()
+                self.assertEqual([one["object"] for one in dry["store"]], [name])
+                self.check(self.place.run("snapshot", "check", SLOT + "@latest"), 8)
+                self.assertEqual(self.place.ok("snapshot", "repair", SLOT, "--yes").text, f"{name}  put back\n")
+                self.place.ok("snapshot", "check", SLOT + "@latest", "--read-data")
+                with open(path, "rb") as file:
+                    self.assertEqual(file.read(), before)
+        self.place.ok("start", SLOT, "--expect", "C")
+        self.assertEqual(self.place.ok("exec", SLOT, "--", "cat", "f").text, "kept\n")
+
     def test_what_is_lost_is_named_and_the_rest_comes_back(self):
         self.place.ok("run", SLOT, "--tag", "one", "--", "sh", "-c", "mkdir d; for n in 1 2 3; do head -c 400000 "
                       "/dev/urandom > d/$n; done; sha256sum d/* > sums")

@@ -60,6 +60,8 @@ struct Slot {
   // What an engine does: all snapshots, then the record, then the old manifests, then gc.
   void repair() {
     rig.reopen();
+    REQUIRE(rig.repository->mend_repo(kCtx).has_value());
+    CHECK(rig.repository->repo_problems(kCtx).value().empty());
     std::vector<HistoryItem> old;
     for (Snapshot& one : snapshots) {
       RepairOptions wanted;
@@ -154,6 +156,9 @@ bool damage(ChunkRig& rig, const std::string& object, const std::string& how) {
   } else if (how == "flipped") {
     bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 16);
   } else {
+    if (object.starts_with("repo")) {
+      return false;  // the two have the same bytes
+    }
     const std::string folder = object.substr(0, object.find('/') + 1);
     const auto all = rig.keys(folder);
     if (all.size() < 2 || object == all.back()) {
@@ -183,11 +188,18 @@ TEST_CASE("chunks repair: whatever happens to an object, the rest is kept") {
                                               : how == "deleted" || how == "flipped" ? 1
                                                                                      : 3) !=
                                              0;
-        if (object == "repo" || skipped || !damage(slot.rig, object, how)) {
+        const bool is_repo = object.starts_with("repo");
+        if ((skipped && !is_repo) || !damage(slot.rig, object, how)) {
           continue;
         }
         CAPTURE(object);
         CAPTURE(how);
+        if (is_repo) {
+          const auto found = slot.rig.repository->repo_problems(kCtx).value();
+          REQUIRE(found.size() == 1);
+          CHECK(found[0].object == object);
+          CHECK(found[0].missing == (how == "deleted"));
+        }
         slot.repair();
         slot.check_all();
         lost += slot.lost() > 0 ? 1 : 0;
@@ -211,6 +223,21 @@ TEST_CASE("chunks repair: whatever happens to an object, the rest is kept") {
   CHECK(ranges > 0);
   MESSAGE(count << " objects; losses: " << lost << ", of pages: " << ranges << ", of all: " << gone
                 << "; healed without loss: " << healed);
+}
+
+TEST_CASE("chunks repair: a store that has lost both of what it hangs on says so") {
+  Slot slot;
+  damage(slot.rig, "repo", "flipped");
+  damage(slot.rig, "repo.copy", "deleted");
+  slot.rig.reopen();
+  const auto keys = slot.rig.keys();
+  const auto mended = slot.rig.repository->mend_repo(kCtx);
+  REQUIRE_FALSE(mended.has_value());
+  CHECK(mended.error().kind == ErrorKind::corrupt);
+  CHECK(mended.error().message.find("'repo'") != std::string::npos);
+  CHECK(mended.error().message.find("'repo.copy'") != std::string::npos);
+  CHECK(slot.rig.keys() == keys);
+  CHECK(ChunkRig().repository->mend_repo(kCtx).value().empty());
 }
 
 TEST_CASE("chunks repair: a whole snapshot is left alone") {

@@ -91,6 +91,23 @@ Result<std::vector<SnapshotProblem>> read_some_packs(App& app, const Items& item
   return problems;
 }
 
+// What all chunks of the store hang on, and with `percent` a part of the packs.
+Result<std::vector<SnapshotProblem>> store_problems(App& app, const Items& items,
+                                                    std::optional<double> percent) {
+  const bool any =
+      std::any_of(items.begin(), items.end(), [](const auto& one) { return one.second.format == "chunks"; });
+  if (!any) {
+    return std::vector<SnapshotProblem>();
+  }
+  ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
+  ASCOPE_TRY_ASSIGN(SnapshotRepository * repository, services->repository());
+  ASCOPE_TRY_ASSIGN(std::vector<SnapshotProblem> out, repository->chunks().repo_problems(app.ctx()));
+  if (percent && out.empty()) {
+    ASCOPE_TRY_ASSIGN(out, read_some_packs(app, items, *percent));
+  }
+  return out;
+}
+
 Result<int> check(App& app, const Args& args) {
   std::optional<double> percent;
   if (const auto subset = args.value("read-data-subset")) {
@@ -121,18 +138,16 @@ Result<int> check(App& app, const Args& args) {
              (problems.empty() ? "" : ": " + problems.front().object) + ")";
     }
   }
-  if (percent) {
-    ASCOPE_TRY_ASSIGN(const std::vector<SnapshotProblem> problems, read_some_packs(app, items, *percent));
-    for (const SnapshotProblem& one : problems) {
-      const std::string health(to_string(health_of({one})));
-      rows.push_back(Json{{"snapshot", nullptr},
-                          {"slot", nullptr},
-                          {"object", one.object},
-                          {"health", health},
-                          {"problems", problems_json({one})}});
-      table.push_back({"-", "-", health, one.object + " " + one.what});
-      bad += (bad.empty() ? "" : ", ") + one.object;
-    }
+  ASCOPE_TRY_ASSIGN(const std::vector<SnapshotProblem> of_store, store_problems(app, items, percent));
+  for (const SnapshotProblem& one : of_store) {
+    const std::string health(to_string(health_of({one})));
+    rows.push_back(Json{{"snapshot", nullptr},
+                        {"slot", nullptr},
+                        {"object", one.object},
+                        {"health", health},
+                        {"problems", problems_json({one})}});
+    table.push_back({"-", "-", health, one.object + " " + one.what});
+    bad += (bad.empty() ? "" : ", ") + one.object;
   }
   app.out().list("ascope.snapshot-check/1", "snapshots", rows, names, rows.empty() ? "" : text_table(table));
   if (bad.empty()) {
@@ -140,7 +155,8 @@ Result<int> check(App& app, const Args& args) {
   }
   ASCOPE_TRY(app.out().flush());
   return make_error(ErrorKind::corrupt, "not as they were saved: " + bad,
-                    "'ascope-sandbox snapshot ls' shows which others there are to restore");
+                    "'ascope-sandbox snapshot repair' keeps what can be read; 'ascope-sandbox snapshot ls' "
+                    "shows the others");
 }
 
 }  // namespace

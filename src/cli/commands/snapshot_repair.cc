@@ -57,12 +57,17 @@ Result<int> repair(App& app, const Args& args) {
   }
   ASCOPE_TRY_ASSIGN(Receipt receipt, app.begin("snapshot repair", slot));
   ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
-  std::vector<RepairedSnapshot> repaired;
+  SlotRepair repaired;
   const Result<void> done = repair_slot(*services, app.ctx(), slot, options, repaired, receipt);
   std::string text;
+  for (const SnapshotProblem& one : repaired.store) {
+    text +=
+        fmt::format("{}  {}\n", one.object,
+                    options.dry_run ? "is to be put back first; what else is lost shows then" : "put back");
+  }
   Json list = Json::array();
   bool lost = false;
-  for (const RepairedSnapshot& one : repaired) {
+  for (const RepairedSnapshot& one : repaired.snapshots) {
     list.push_back(repaired_json(one));
     lost = lost || one.is_all_lost || !one.lost.empty();
     text += fmt::format("{}  {}\n", one.before.snapshot,
@@ -83,9 +88,10 @@ Result<int> repair(App& app, const Args& args) {
   app.out().result(Json{{"schema", "ascope.snapshot-repair/1"},
                         {"slot", slot.written()},
                         {"dry_run", options.dry_run},
+                        {"store", problems_json(repaired.store)},
                         {"snapshots", std::move(list)},
                         {"receipt", receipt_json(receipt)}},
-                   repaired.empty() ? "Nothing is damaged.\n" : text);
+                   text.empty() ? "Nothing is damaged.\n" : text);
   return lost ? 3 : 0;
 }
 
@@ -95,6 +101,7 @@ extern const Command kSnapshotRepairCommand;
 const Command kSnapshotRepairCommand{"snapshot repair",
                                      "Snapshots",
                                      "keep what can be read of a slot's damaged snapshots",
+                                     "Puts back the object that the whole store hangs on, if it is gone. "
                                      "Reads every snapshot of the slot. One that is damaged gives way to a "
                                      "new one, with its tags, that lacks what "
                                      "cannot be read, which is named; of a tar nothing is kept. If something "

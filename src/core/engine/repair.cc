@@ -159,9 +159,16 @@ class HistoryRepair {
   SnapshotOrigin origin_;
 };
 
-// What a gc or a reader left that nobody can read.
-Result<void> repair_store(EngineServices& services, const OpContext& ctx) {
+// What all of the store hangs on, and what a gc or a reader left that nobody can read.
+Result<void> repair_store(EngineServices& services, const OpContext& ctx, SlotRepair& repaired,
+                          bool dry_run) {
   ASCOPE_TRY_ASSIGN(SnapshotRepository * repository, services.repository());
+  ChunkRepository& chunks = repository->chunks();
+  if (dry_run) {
+    ASCOPE_TRY_ASSIGN(repaired.store, chunks.repo_problems(ctx));
+    return ok();
+  }
+  ASCOPE_TRY_ASSIGN(repaired.store, chunks.mend_repo(ctx));
   ASCOPE_TRY_ASSIGN(const std::optional<chunks::Access> access, find_access(ctx, repository->chunks()));
   if (access) {
     ASCOPE_TRY(chunks::repair_markers(ctx, *access, {}));
@@ -172,10 +179,10 @@ Result<void> repair_store(EngineServices& services, const OpContext& ctx) {
 }  // namespace
 
 Result<void> repair_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
-                         const RepairSlotOptions& options, std::vector<RepairedSnapshot>& repaired,
-                         Receipt& receipt) {
-  if (!options.dry_run) {
-    ASCOPE_TRY(repair_store(services, ctx));
+                         const RepairSlotOptions& options, SlotRepair& repaired, Receipt& receipt) {
+  ASCOPE_TRY(repair_store(services, ctx, repaired, options.dry_run));
+  if (options.dry_run && !repaired.store.empty()) {
+    return ok();
   }
   SessionOptions session_options;
   session_options.local = options.dry_run ? LockMode::shared : LockMode::commit;
@@ -193,7 +200,7 @@ Result<void> repair_slot(EngineServices& services, const OpContext& ctx, const S
   if (!options.dry_run) {
     ASCOPE_TRY(session->claim(ctx, receipt));
   }
-  ASCOPE_TRY(HistoryRepair(services, ctx, slot, *session, options, repaired, receipt).run());
+  ASCOPE_TRY(HistoryRepair(services, ctx, slot, *session, options, repaired.snapshots, receipt).run());
   return session->close(ctx);
 }
 

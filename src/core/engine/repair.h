@@ -28,12 +28,17 @@ struct RepairSlotOptions {
   LockOptions lock;
 };
 
-// Reads every snapshot of the slot; those that are damaged give way to new ones without what is lost, under
-// new ids, with kind, time and tags of the old. If nothing is left of the head, the newest snapshot that is
-// whole becomes head. Objects that nobody needs any more stay until the record is committed, then go.
-// `repaired` is filled in as far as it came.
+struct SlotRepair {
+  std::vector<SnapshotProblem> store;  // of what the whole store hangs on; put back, in a dry run to be
+  std::vector<RepairedSnapshot> snapshots;
+};
+
+// Mends what the store hangs on, then reads every snapshot of the slot; those that are damaged give way to
+// new ones without what is lost, under new ids, with kind, time and tags of the old. If nothing is left of
+// the head, the newest snapshot that is whole becomes head. Objects that nobody needs any more stay until the
+// record is committed, then go. `repaired` is filled in as far as it came; in a dry run that is not further
+// than a store that is to be mended first.
 Result<void> repair_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
-                         const RepairSlotOptions& options, std::vector<RepairedSnapshot>& repaired,
-                         Receipt& receipt);
+                         const RepairSlotOptions& options, SlotRepair& repaired, Receipt& receipt);
 
 }  // namespace ascope

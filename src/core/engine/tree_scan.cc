@@ -37,6 +37,7 @@ class ScanMemory {
   ScanMemory(EngineServices& services, const std::string& tree, std::string snapshot)
       : folder_(scan_folder(services)),
         path_(tree.empty() ? "" : folder_ + "/" + tree),
+        rule_(services.profile().credentials),
         snapshot_(std::move(snapshot)) {}
   // Begins anew; the last one begun counts.
   void begin() {
@@ -44,7 +45,7 @@ class ScanMemory {
       log("snapshot", LogLevel::warn, "no notes on scans are kept: {}", made.error().message);
       path_.clear();
     }
-    known_ = std::make_unique<ScanCache>(path_, snapshot_);
+    known_ = std::make_unique<ScanCache>(path_, label(snapshot_));
     recorder_ = path_.empty() ? nullptr : std::make_unique<ScanRecorder>(path_);
     mapped_.clear();
     unread_.clear();
@@ -99,14 +100,20 @@ class ScanMemory {
     if (!recorder_) {
       return;
     }
-    if (auto kept = recorder_->finish(snapshot); !kept) {
+    if (auto kept = recorder_->finish(label(snapshot)); !kept) {
       log("snapshot", LogLevel::warn, "the next snapshot reads every file: {}", kept.error().message);
     }
   }
 
  private:
+  // What a cache holds for. Under another rule on credentials other files are noted.
+  [[nodiscard]] std::string label(const std::string& snapshot) const {
+    return snapshot.empty() ? "" : snapshot + " " + rule_;
+  }
+
   std::string folder_;
   std::string path_;  // "": nothing is kept
+  std::string rule_;
   std::string snapshot_;
   std::unique_ptr<ScanCache> known_;
   std::unique_ptr<ScanRecorder> recorder_;

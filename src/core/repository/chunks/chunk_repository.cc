@@ -58,6 +58,13 @@ class Chunks final : public ChunkRepository {
                                                     bool read_data) override;
   Result<ManifestRoot> read_root(const OpContext& ctx, const std::string& object) override;
   Result<HistoryItem> describe(const OpContext& ctx, const std::string& object) override;
+  Result<std::vector<SnapshotProblem>> repo_problems(const OpContext& ctx) override {
+    return chunks::repo_problems(ctx, store_);
+  }
+  Result<std::vector<SnapshotProblem>> mend_repo(const OpContext& ctx) override {
+    open_.reset();
+    return chunks::mend_repo(ctx, store_);
+  }
   Result<Access> access(const OpContext& ctx) override;
 
  private:

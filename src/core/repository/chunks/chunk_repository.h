@@ -46,6 +46,9 @@ class ChunkRepository : public Repository {
   virtual Result<chunks::ManifestRoot> read_root(const OpContext& ctx, const std::string& object) = 0;
   // An item for a manifest that no history names.
   virtual Result<HistoryItem> describe(const OpContext& ctx, const std::string& object) = 0;
+  // As the functions of these names in repo_object.h.
+  virtual Result<std::vector<SnapshotProblem>> repo_problems(const OpContext& ctx) = 0;
+  virtual Result<std::vector<SnapshotProblem>> mend_repo(const OpContext& ctx) = 0;
   // The store, for those who collect, repack, repair and count. `not_found` where nothing was saved yet.
   virtual Result<chunks::Access> access(const OpContext& ctx) = 0;
 };

@@ -5,6 +5,7 @@
 #include "core/base/json.h"
 #include "core/base/random.h"
 #include "core/repository/chunks/fields.h"
+#include "core/repository/chunks/manifest_check.h"
 
 namespace ascope::chunks {
 
@@ -48,23 +49,74 @@ Result<OpenedRepo> unlock(const std::string& object, const Secret& master) {
   return OpenedRepo{std::move(key), repo.id, repo.sizes};
 }
 
+// One of the two objects, if it is as it was written.
+struct RepoBytes {
+  std::string bytes;
+  std::optional<SnapshotProblem> problem;  // then there are no bytes
+};
+
+Result<RepoBytes> read_repo(const OpContext& ctx, StoreAccess& store, std::string_view object) {
+  const std::string name(object);
+  Result<std::string> bytes = store.read(ctx, name, kMaxBytes);
+  Result<void> good = ok();
+  if (bytes) {
+    if (Result<RepoObject> repo = decode_repo(*bytes); !repo) {
+      good = in_object(name, std::move(repo).error());
+    }
+  } else {
+    good = std::move(bytes).error();
+  }
+  if (good) {
+    return RepoBytes{std::move(*bytes), std::nullopt};
+  }
+  ASCOPE_TRY_ASSIGN(SnapshotProblem problem, problem_of(name, std::move(good).error()));
+  return RepoBytes{"", std::move(problem)};
+}
+
+// What can be done about "repo" being missing or damaged.
+Result<std::string> mend_hint(const OpContext& ctx, StoreAccess& store) {
+  ASCOPE_TRY_ASSIGN(const RepoBytes copy, read_repo(ctx, store, kRepoCopy));
+  return copy.problem ? std::string("put it back from a copy of the store")
+                      : std::string("'ascope-sandbox snapshot repair' puts it back");
+}
+
+Result<bool> has_snapshots(const OpContext& ctx, StoreAccess& store) {
+  ASCOPE_TRY_ASSIGN(const std::vector<BlobInfo> snapshots, store.list(ctx, "snapshots/"));
+  return !snapshots.empty();
+}
+
+Result<std::string> put_or_read(const OpContext& ctx, StoreAccess& store, std::string_view object,
+                                const std::string& bytes) {
+  ViewSource source(bytes);
+  ASCOPE_TRY_ASSIGN(const std::optional<BlobInfo> put, store.put(ctx, std::string(object), source));
+  return put ? Result<std::string>(bytes) : store.read(ctx, std::string(object), kMaxBytes);
+}
+
+// REQUIRES: no snapshots. Whoever puts the copy first has the say.
 Result<std::string> create_repo(const OpContext& ctx, StoreAccess& store, const Secret& master,
                                 const ChunkSizes& sizes) {
-  ASCOPE_TRY_ASSIGN(const std::vector<BlobInfo> snapshots, store.list(ctx, "snapshots/"));
-  if (!snapshots.empty()) {
-    return make_error(ErrorKind::corrupt,
-                      "object '" + std::string(kRepoObject) + "' is missing, though the store has snapshots",
-                      "put it back from a copy of the store");
-  }
   RepoObject repo;
   repo.id = random_hex(kIdRandomBytes);
   repo.sizes = sizes;
   repo.encrypted = !master.empty();
   repo.check = repo.encrypted ? RepositoryKey(master, repo.id).check() : "";
-  std::string bytes = encode_repo(repo);
-  ViewSource source(bytes);
-  ASCOPE_TRY_ASSIGN(const std::optional<BlobInfo> put, store.put(ctx, std::string(kRepoObject), source));
-  return put ? Result<std::string>(std::move(bytes)) : store.read(ctx, std::string(kRepoObject), kMaxBytes);
+  ASCOPE_TRY_ASSIGN(const std::string copy, put_or_read(ctx, store, kRepoCopy, encode_repo(repo)));
+  if (Result<RepoObject> good = decode_repo(copy); !good) {
+    return in_object(std::string(kRepoCopy), std::move(good).error())
+        .with_hint("remove it: the store is empty");
+  }
+  return put_or_read(ctx, store, kRepoObject, copy);
+}
+
+Result<void> replace(const OpContext& ctx, StoreAccess& store, std::string_view object,
+                     const std::string& bytes) {
+  const std::string name(object);
+  ASCOPE_TRY(store.remove(ctx, name));
+  ASCOPE_TRY_ASSIGN(const std::optional<BlobInfo> put, store.put_bytes(ctx, name, bytes));
+  return put ? ok()
+             : Result<void>(make_error(ErrorKind::conflict,
+                                       "object '" + name + "' was put by another command meanwhile",
+                                       "run the repair again"));
 }
 
 }  // namespace
@@ -127,17 +179,71 @@ Result<OpenedRepo> open_repo(const OpContext& ctx, StoreAccess& store, const Sec
                              const ChunkSizes& sizes) {
   const std::string name(kRepoObject);
   Result<std::string> bytes = store.read(ctx, name, kMaxBytes);
-  if (!bytes && bytes.error().kind == ErrorKind::not_found && create) {
-    bytes = create_repo(ctx, store, master, sizes);
+  if (!bytes && bytes.error().kind == ErrorKind::not_found) {
+    ASCOPE_TRY_ASSIGN(const bool lost, has_snapshots(ctx, store));
+    if (lost) {
+      ASCOPE_TRY_ASSIGN(std::string hint, mend_hint(ctx, store));
+      return make_error(ErrorKind::corrupt,
+                        "object '" + name + "' is missing, though the store has snapshots", std::move(hint));
+    }
+    if (create) {
+      bytes = create_repo(ctx, store, master, sizes);
+    }
   }
   if (!bytes) {
     return std::move(bytes).error();
   }
   Result<OpenedRepo> out = unlock(*bytes, master);
+  if (!out && out.error().kind == ErrorKind::corrupt) {
+    ASCOPE_TRY_ASSIGN(const std::string hint, mend_hint(ctx, store));
+    return in_object(name, std::move(out).error()).with_hint(hint);
+  }
   if (!out && out.error().kind != ErrorKind::denied) {
     return in_object(name, std::move(out).error());
   }
   return out;
+}
+
+Result<std::vector<SnapshotProblem>> repo_problems(const OpContext& ctx, StoreAccess& store) {
+  std::vector<SnapshotProblem> out;
+  ASCOPE_TRY_ASSIGN(const RepoBytes repo, read_repo(ctx, store, kRepoObject));
+  ASCOPE_TRY_ASSIGN(const RepoBytes copy, read_repo(ctx, store, kRepoCopy));
+  const bool missing = repo.problem && repo.problem->missing;
+  if (missing && (copy.problem ? copy.problem->missing : true)) {
+    ASCOPE_TRY_ASSIGN(const bool lost, has_snapshots(ctx, store));
+    if (!lost) {  // a save may have been killed before it had put the first of the two, or the second
+      return out;
+    }
+  }
+  for (const RepoBytes* one : {&repo, &copy}) {
+    if (one->problem) {
+      out.push_back(*one->problem);
+    }
+  }
+  if (out.empty() && repo.bytes != copy.bytes) {
+    const std::string name(kRepoCopy);
+    out.push_back(
+        {name, false, "object '" + name + "' is not the same as '" + std::string(kRepoObject) + "'"});
+  }
+  return out;
+}
+
+Result<std::vector<SnapshotProblem>> mend_repo(const OpContext& ctx, StoreAccess& store) {
+  ASCOPE_TRY_ASSIGN(std::vector<SnapshotProblem> problems, repo_problems(ctx, store));
+  if (problems.empty()) {
+    return problems;
+  }
+  if (problems.size() > 1) {
+    return make_error(ErrorKind::corrupt, problems[0].what + "; " + problems[1].what,
+                      "put one of them back from a copy of the store");
+  }
+  const bool is_copy = problems[0].object == kRepoCopy;
+  ASCOPE_TRY_ASSIGN(const RepoBytes good, read_repo(ctx, store, is_copy ? kRepoObject : kRepoCopy));
+  if (good.problem) {
+    return make_error(ErrorKind::corrupt, good.problem->what, "run the repair again");
+  }
+  ASCOPE_TRY(replace(ctx, store, is_copy ? kRepoCopy : kRepoObject, good.bytes));
+  return problems;
 }
 
 }  // namespace ascope::chunks
