@@ -9,7 +9,7 @@
 #include "core/base/file.h"
 #include "core/engine/finish.h"
 #include "core/engine/save.h"
-#include "core/engine/tree_scan.h"
+#include "core/engine/scan_memory.h"
 #include "core/repository/chunks/collect.h"
 #include "core/repository/chunks/repack.h"
 

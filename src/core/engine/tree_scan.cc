@@ -2,16 +2,11 @@
 #include "core/engine/tree_scan.h"
 
 #include <algorithm>
-#include <deque>
-#include <string_view>
 #include <utility>
 
-#include "core/base/file.h"
-#include "core/base/log.h"
 #include "core/engine/save.h"
-#include "core/repository/chunks/path_order.h"
+#include "core/engine/scan_memory.h"
 #include "core/repository/credentials.h"
-#include "core/repository/scan_cache.h"
 #include "core/tree/entries_ahead.h"
 
 namespace ascope {
@@ -25,101 +20,6 @@ CredentialRule credential_rule(const Profile& profile) {
          : word == "warn"    ? CredentialRule::warn
                              : CredentialRule::ignore;
 }
-
-std::string scan_folder(const EngineServices& services) {
-  return services.cache_dir() + "/scans";
-}
-
-// The cache of one tree, in this machine's cache folder under the tree's id.
-class ScanMemory {
- public:
-  // `snapshot`: what the tree was when it was last looked at; "" = not known.
-  ScanMemory(EngineServices& services, const std::string& tree, std::string snapshot)
-      : folder_(scan_folder(services)),
-        path_(tree.empty() ? "" : folder_ + "/" + tree),
-        rule_(services.profile().credentials),
-        snapshot_(std::move(snapshot)) {}
-  // Begins anew; the last one begun counts.
-  void begin() {
-    if (auto made = path_.empty() ? ok() : make_dirs(folder_); !made) {
-      log("snapshot", LogLevel::warn, "no notes on scans are kept: {}", made.error().message);
-      path_.clear();
-    }
-    known_ = std::make_unique<ScanCache>(path_, label(snapshot_));
-    recorder_ = path_.empty() ? nullptr : std::make_unique<ScanRecorder>(path_);
-    mapped_.clear();
-    unread_.clear();
-  }
-  // Files that may change from now on without a sign; nullopt: any may. After begin(), for a mapping that is
-  // made later leaves its sign.
-  void distrust(std::optional<std::set<std::uint64_t>> mapped) {
-    if (!mapped) {
-      recorder_.reset();
-    } else {
-      mapped_ = std::move(*mapped);
-    }
-  }
-  [[nodiscard]] bool knows_any() const { return known_->is_usable(); }
-  [[nodiscard]] bool same(SnapshotPart part, const TreeEntry& entry) { return known_->same(part, entry); }
-  // The walk has come to this. `read`: nothing is to be noted of it; else that is not known before settle().
-  void record(SnapshotPart part, const TreeEntry& entry, bool read) {
-    if (!recorder_ || entry.type != EntryType::file || mapped_.contains(entry.inode)) {
-      return;
-    }
-    if (read && unread_.empty()) {
-      recorder_->add(part, entry);
-      return;
-    }
-    TreeEntry seen;
-    seen.path = entry.path;
-    seen.inode = entry.inode;
-    seen.ctime_ns = entry.ctime_ns;
-    seen.mtime_ns = entry.mtime_ns;
-    seen.size_bytes = entry.size_bytes;
-    unread_.emplace_back(part, std::move(seen));
-  }
-  // What was recorded before `path`, nullopt: all, has been read, and `notes` are those made since the last
-  // call. What was noted must be noted again by the next save, which therefore reads it again.
-  void settle(const std::vector<TreeNote>& notes, const std::optional<std::string>& path) {
-    std::set<std::string_view> noted;
-    for (const TreeNote& note : notes) {
-      noted.insert(note.path);
-    }
-    if (!noted.empty()) {
-      std::erase_if(unread_, [&](const auto& one) { return noted.contains(one.second.path); });
-    }
-    while (!unread_.empty() && (!path || chunks::path_before(unread_.front().second.path, *path))) {
-      if (recorder_) {
-        recorder_->add(unread_.front().first, unread_.front().second);
-      }
-      unread_.pop_front();
-    }
-  }
-  // The tree is what `snapshot` holds. A cache that cannot be written costs time only and is said in the log.
-  void keep(const std::string& snapshot) {
-    if (!recorder_) {
-      return;
-    }
-    if (auto kept = recorder_->finish(label(snapshot)); !kept) {
-      log("snapshot", LogLevel::warn, "the next snapshot reads every file: {}", kept.error().message);
-    }
-  }
-
- private:
-  // What a cache holds for. Under another rule on credentials other files are noted.
-  [[nodiscard]] std::string label(const std::string& snapshot) const {
-    return snapshot.empty() ? "" : snapshot + " " + rule_;
-  }
-
-  std::string folder_;
-  std::string path_;  // "": nothing is kept
-  std::string rule_;
-  std::string snapshot_;
-  std::unique_ptr<ScanCache> known_;
-  std::unique_ptr<ScanRecorder> recorder_;
-  std::set<std::uint64_t> mapped_;
-  std::deque<std::pair<SnapshotPart, TreeEntry>> unread_;
-};
 
 // What a source of content has noted since it was last asked.
 class NewNotes {
@@ -376,22 +276,6 @@ Result<void> remember_tree(EngineServices& services, const OpContext& ctx, Toolb
     }
   }
   memory.keep(snapshot);
-  return ok();
-}
-
-Result<void> remove_scans(EngineServices& services,
-                          const std::function<bool(const std::string& tree)>& keep) {
-  const std::string folder = scan_folder(services);
-  auto names = list_dir(folder);
-  if (!names) {
-    return names.error().kind == ErrorKind::not_found ? ok() : Result<void>(std::move(names).error());
-  }
-  for (const std::string& name : *names) {
-    // "<tree>", or "<tree>.<random>.tmp" of a writer: one that is at work on a tree that is there goes on.
-    if (!keep(name.substr(0, name.find('.')))) {
-      ASCOPE_TRY(remove_file(folder + "/" + name));
-    }
-  }
   return ok();
 }
 

@@ -3,7 +3,6 @@
 // what was touched since the snapshot before.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -42,8 +41,5 @@ class SandboxTrees {
 Result<void> remember_tree(EngineServices& services, const OpContext& ctx, Toolbox& files,
                            const std::string& tree, const std::string& snapshot,
                            const std::set<std::string>& noted);
-
-// Removes the notes, finished or not, on all trees but those that `keep` holds on to.
-Result<void> remove_scans(EngineServices& services, const std::function<bool(const std::string& tree)>& keep);
 
 }  // namespace ascope
