@@ -325,6 +325,31 @@ class CliTest(unittest.TestCase):
         return done
 
 
+def _machine_id():
+    """Of this machine; "" where it has none, as in a bare root folder."""
+    try:
+        with open("/etc/machine-id", encoding="ascii") as file:
+            text = file.read().strip()
+    except FileNotFoundError:
+        return ""
+    return text if len(text) == 32 else ""
+
+
+def host_id(place):
+    """What the program calls this machine in a place where it has run."""
+    if _machine_id():
+        return _machine_id()
+    with open(place.program_state("host-id"), encoding="ascii") as file:
+        return file.read().strip()
+
+
+def make_same_host(place, other):
+    """Two places are on one machine even where it has no id of its own. The program has run in the first."""
+    if not _machine_id():
+        os.makedirs(other.program_state(), exist_ok=True)
+        shutil.copy(place.program_state("host-id"), other.program_state("host-id"))
+
+
 def wait_for(condition, timeout=30.0, what="the condition"):
     """Polls until `condition()` is true and gives its value."""
     deadline = time.monotonic() + timeout

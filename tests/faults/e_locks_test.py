@@ -15,7 +15,7 @@ STEPS = ["before-claim", "after-claim", "before-objects", "after-objects", "befo
 
 
 class LostLeaseTest(SandboxTest):
-    """Two places that share their stores, as two machines would."""
+    """Two places of one machine that share their stores."""
 
     def setUp(self):
         super().setUp()
@@ -26,6 +26,7 @@ class LostLeaseTest(SandboxTest):
         self.other = harness.Place()
         self.addCleanup(self.other.close)
         self.do("echo first > f", *self.at)
+        harness.make_same_host(self.place, self.other)
 
     def go_on_elsewhere(self, text):
         """The other machine takes the slot once its lease is over, and saves."""

@@ -74,8 +74,7 @@ class PredictionTest(harness.CliTest):
             os.chown(path, harness.ORDINARY_ID, harness.ORDINARY_ID)
 
     def host(self):
-        with open("/etc/machine-id", encoding="ascii") as file:
-            return file.read().strip()
+        return harness.host_id(self.place)
 
     def docker(self, document):
         kept = {key: document[key] for key in ("sessionId", "snapshot", "workspaceProjectionHash", "workspaceRootReady")}

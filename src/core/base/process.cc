@@ -13,6 +13,7 @@
 
 #include "core/base/fd.h"
 #include "core/base/file.h"
+#include "core/base/log.h"
 #include "core/base/random.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
@@ -222,10 +223,17 @@ Result<std::string> host_id(const std::string& state_dir) {
     return trimmed(*machine);
   }
   const std::string path = state_dir + "/host-id";
-  ASCOPE_TRY(make_dirs(state_dir));
-  ASCOPE_TRY(create_file(path, random_hex(16) + "\n"));
-  ASCOPE_TRY_ASSIGN(std::string text, read_file(path, 4096));
-  return trimmed(text);
+  const auto keep = [&]() -> Result<std::string> {
+    ASCOPE_TRY(make_dirs(state_dir));
+    ASCOPE_TRY(create_file(path, random_hex(16) + "\n"));
+    return read_file(path, 4096);
+  };
+  const Result<std::string> text = keep();
+  if (!text) {
+    log("host", LogLevel::warn, "this machine is known until it boots again only: {}", text.error().message);
+    return boot_id();
+  }
+  return trimmed(*text);
 }
 
 Result<std::uint64_t> pid_namespace() {

@@ -39,10 +39,12 @@ Result<std::uint64_t> process_start_time(pid_t pid);
 // False only if that very process is gone: no such pid, a zombie, or another process that has the number now.
 // Where /proc hides a process of another user, a pid in use counts as alive.
 Result<bool> process_alive(pid_t pid, std::uint64_t start_time);
-// /proc/sys/kernel/random/boot_id, /etc/machine-id (or a made-up lasting id in `state_dir`), the inode of our
-// pid namespace.
+// /proc/sys/kernel/random/boot_id.
 Result<std::string> boot_id();
+// /etc/machine-id; without one, an id made up for `state_dir` and kept there; where nothing can be kept, and
+// so no sandbox either, that of the boot.
 Result<std::string> host_id(const std::string& state_dir);
+// The inode of our pid namespace.
 Result<std::uint64_t> pid_namespace();
 
 }  // namespace ascope
