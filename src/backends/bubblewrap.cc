@@ -16,8 +16,8 @@ namespace ascope {
 
 namespace {
 
-using bwrap::Folder;
-using bwrap::Meta;
+using local::Folder;
+using local::Meta;
 
 class BubblewrapBackend final : public Backend {
  public:
@@ -31,6 +31,7 @@ class BubblewrapBackend final : public Backend {
   Result<std::vector<Error>> diagnose(const OpContext& ctx) override;
 
  private:
+  [[nodiscard]] std::string sandboxes_dir() const { return site_.state_dir + "/sandboxes"; }
   [[nodiscard]] Result<std::vector<std::string>> ids() const;
   // A folder with its meta.json; for root with an id range that no other sandbox here has.
   Result<Folder> reserve(const OpContext& ctx, Meta& meta, bool own_range);
@@ -42,7 +43,7 @@ class BubblewrapBackend final : public Backend {
 };
 
 Result<std::vector<std::string>> BubblewrapBackend::ids() const {
-  auto names = list_dir(bwrap::sandboxes_dir(site_.state_dir));
+  auto names = list_dir(sandboxes_dir());
   if (!names) {
     if (names.error().kind == ErrorKind::not_found) {
       return std::vector<std::string>();
@@ -51,19 +52,19 @@ Result<std::vector<std::string>> BubblewrapBackend::ids() const {
     error.kind = ErrorKind::backend_unavailable;
     return error;
   }
-  std::erase_if(*names, [](const std::string& name) { return !bwrap::is_sandbox_id(name); });
+  std::erase_if(*names, [](const std::string& name) { return !local::is_sandbox_id(name); });
   return names;
 }
 
 Result<Folder> BubblewrapBackend::reserve(const OpContext& ctx, Meta& meta, bool own_range) {
-  const std::string dir = bwrap::sandboxes_dir(site_.state_dir);
+  const std::string dir = sandboxes_dir();
   ASCOPE_TRY(make_dirs(dir, 0700));
-  ASCOPE_TRY_ASSIGN(const UniqueFd lock, bwrap::lock_file(ctx, dir + "/.lock"));
+  ASCOPE_TRY_ASSIGN(const UniqueFd lock, local::lock_file(ctx, dir + "/.lock"));
   if (own_range) {
     std::vector<std::uint32_t> taken;
     ASCOPE_TRY_ASSIGN(const auto others, ids());
     for (const std::string& id : others) {
-      const auto other = Folder::open(site_.state_dir, id);
+      const auto other = Folder::open(sandboxes_dir(), id);
       if (!other && other.error().kind == ErrorKind::not_found) {
         continue;  // removed while we look
       }
@@ -77,7 +78,7 @@ Result<Folder> BubblewrapBackend::reserve(const OpContext& ctx, Meta& meta, bool
     }
     ASCOPE_TRY_ASSIGN(meta.id_base, bwrap::choose_id_base(site_.state_dir, taken));
   }
-  ASCOPE_TRY_ASSIGN(Folder folder, Folder::make(site_.state_dir, meta.id));
+  ASCOPE_TRY_ASSIGN(Folder folder, Folder::make(sandboxes_dir(), meta.id));
   auto written = folder.write_meta(meta);
   if (written) {
     written = folder.write_fence(meta.fence_seen);
@@ -136,7 +137,7 @@ Result<std::unique_ptr<Sandbox>> BubblewrapBackend::create(const OpContext& ctx,
 
 Result<std::unique_ptr<Sandbox>> BubblewrapBackend::attach(const OpContext& ctx, const std::string& id) {
   ASCOPE_TRY(ctx.check("looking for the sandbox"));
-  ASCOPE_TRY_ASSIGN(Folder folder, Folder::open(site_.state_dir, id));
+  ASCOPE_TRY_ASSIGN(Folder folder, Folder::open(sandboxes_dir(), id));
   ASCOPE_TRY_ASSIGN(Meta meta, folder.read_meta());
   ASCOPE_TRY(bwrap::check_host(site_, meta));
   return bwrap::make_sandbox(site_, std::move(folder), std::move(meta));
@@ -147,7 +148,7 @@ Result<std::vector<ResourceInfo>> BubblewrapBackend::list(const OpContext& ctx, 
   const std::string wanted = slot == nullptr ? std::string() : slot->store_name();
   ASCOPE_TRY_ASSIGN(const auto names, ids());
   for (const std::string& id : names) {
-    auto folder = Folder::open(site_.state_dir, id);
+    auto folder = Folder::open(sandboxes_dir(), id);
     if (!folder && folder.error().kind == ErrorKind::not_found) {
       continue;  // removed while we list
     }

@@ -8,9 +8,10 @@
 #include <unistd.h>
 
 #include "backends/bubblewrap/layout.h"
-#include "backends/bubblewrap/mapped_files.h"
 #include "backends/bubblewrap/sandbox.h"
 #include "backends/bubblewrap/starter.h"
+#include "backends/local/guest_files.h"
+#include "backends/local/mapped_files.h"
 #include "core/base/file.h"
 #include "core/base/random.h"
 #include "core/tree/beneath.h"
@@ -22,8 +23,6 @@
 namespace ascope::bwrap {
 
 namespace {
-
-constexpr std::size_t kMaxReplyBytes = 256U << 20U;
 
 // `path` as seen from the folder `base`, both absolute; nullopt if it lies elsewhere.
 std::optional<std::string> relative_path(const std::string& path, const std::string& base) {
@@ -77,18 +76,6 @@ class OwnedSource final : public TreeSource {
   TreeSource& inner_;
 };
 
-class HeldFreeze final : public Toolbox::Freeze {
- public:
-  explicit HeldFreeze(UniqueFd connection) : connection_(std::move(connection)) {}
-  [[nodiscard]] bool holds() const override {
-    char byte = 0;
-    return ::recv(connection_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
-  }
-
- private:
-  UniqueFd connection_;  // its end thaws
-};
-
 class BwrapFiles final : public Toolbox {
  public:
   BwrapFiles(const Folder& folder, const Meta& meta) : folder_(folder), meta_(meta) {}
@@ -111,8 +98,6 @@ class BwrapFiles final : public Toolbox {
   [[nodiscard]] Result<std::vector<std::string>> covered() const;
   Result<ApplyReport> apply_stopped(const OpContext& ctx, const std::string& root, TreeSource& source,
                                     ApplyOptions options);
-  Result<ApplyReport> apply_running(const OpContext& ctx, UniqueFd connection, const std::string& root,
-                                    TreeSource& source, const ApplyOptions& options);
 
   // The sandbox's lock for as long as the result lives. Taken once: the mark of a restore is set from within
   // apply().
@@ -281,7 +266,8 @@ Result<ApplyReport> BwrapFiles::apply_entries(const OpContext& ctx, const std::s
       return make_error(ErrorKind::unsupported, "files of a running sandbox cannot be replaced as a whole",
                         "stop the sandbox first");
     }
-    return apply_running(ctx, std::move(connection).value(), root, source, own);
+    return local::unpack_inside(ctx, std::move(connection).value(), absolute_path(root, "/"), source, own,
+                                own.set_owner && meta_.id_base.has_value());
   }
   if (connection.error().kind != ErrorKind::not_found) {
     return std::move(connection).error();
@@ -309,45 +295,6 @@ Result<ApplyReport> BwrapFiles::apply_stopped(const OpContext& ctx, const std::s
   return apply_tree(ctx, std::move(folder), restore_owners ? source : owned, options);
 }
 
-Result<ApplyReport> BwrapFiles::apply_running(const OpContext& ctx, UniqueFd connection,
-                                              const std::string& root, TreeSource& source,
-                                              const ApplyOptions& options) {
-  if (options.before_change) {
-    ASCOPE_TRY(options.before_change());
-  }
-  ASCOPE_TRY_ASSIGN(Pipe feed, make_pipe());
-  Result<void> fed;
-  std::thread feeder([&source, &fed, out = std::move(feed.write_end)]() mutable {
-    sigset_t broken_pipe;
-    ::sigemptyset(&broken_pipe);
-    ::sigaddset(&broken_pipe, SIGPIPE);
-    ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
-    FdSink sink(out.get());
-    fed = write_tree_stream(source, sink);
-    out.reset();
-  });
-  ExecRequest request;
-  request.argv = guest::encode_unpack(absolute_path(root, "/"), options);
-  request.job = "unpack";
-  StringSink reply(kMaxReplyBytes);
-  auto outcome = guest::exec(ctx, std::move(connection), request, {feed.read_end.get(), &reply, nullptr, -1},
-                             {.applet = true, .as_root = options.set_owner && meta_.id_base.has_value()});
-  feed.read_end.reset();  // frees the feeder if the job ended early
-  feeder.join();
-  if (!outcome) {
-    return std::move(outcome).error();
-  }
-  const std::string bytes = reply.take();
-  if (bytes.empty()) {
-    return make_error(ErrorKind::incomplete, "the guest ended while it wrote the files below '" + root + "'");
-  }
-  auto report = guest::decode_reply(bytes);
-  if (!fed && (report || report.error().kind == ErrorKind::corrupt)) {
-    return std::move(fed).error();  // the reason why the guest saw a cut stream
-  }
-  return report;
-}
-
 Result<void> BwrapFiles::set_mark(const OpContext& ctx, const std::string& root,
                                   const std::optional<std::string>& mark) {
   ASCOPE_TRY(ctx.check("marking a restore"));
@@ -363,19 +310,7 @@ Result<void> BwrapFiles::set_mark(const OpContext& ctx, const std::string& root,
 }
 
 Result<std::unique_ptr<Toolbox::Freeze>> BwrapFiles::freeze(const OpContext& ctx) {
-  auto connection = connect_guest(folder_);
-  if (!connection) {
-    return connection.error().kind == ErrorKind::not_found ? Result<std::unique_ptr<Freeze>>(nullptr)
-                                                           : std::move(connection).error();
-  }
-  const auto frozen =
-      guest::call(ctx, connection->get(), 0, guest::FrameType::freeze, {}, guest::FrameType::done);
-  if (!frozen) {
-    // Somebody else freezes, or a process could not be stopped: the caller says so and goes on without.
-    return frozen.error().kind == ErrorKind::not_found ? Result<std::unique_ptr<Freeze>>(nullptr)
-                                                       : frozen.error();
-  }
-  return std::unique_ptr<Freeze>(std::make_unique<HeldFreeze>(std::move(connection).value()));
+  return local::freeze_inside(ctx, folder_);
 }
 
 Result<std::optional<std::set<std::uint64_t>>> BwrapFiles::mapped_files(const OpContext& ctx) {
@@ -387,7 +322,7 @@ Result<std::optional<std::set<std::uint64_t>>> BwrapFiles::mapped_files(const Op
                : connection.error();
   }
   ASCOPE_TRY_ASSIGN(const pid_t guest, guest::peer_pid(connection->get()));
-  return mapped_files_below(guest);
+  return local::mapped_files_below(guest);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <sstream>
 
-#include "backends/bubblewrap/folder.h"
+#include "backends/local/folder.h"
 #include "core/base/file.h"
 #include "core/base/hash.h"
 
@@ -56,7 +56,7 @@ Result<bool> is_mapped(std::uint64_t base) {
     std::uint64_t count = 0;
     bool found = false;
     while (lines >> inside >> outside >> count) {
-      found = found || (base >= inside && base + kRangeIds <= inside + count);
+      found = found || (base >= inside && base + local::kRangeIds <= inside + count);
     }
     if (!found) {
       return false;
@@ -70,20 +70,20 @@ Result<bool> is_mapped(std::uint64_t base) {
 Result<std::uint32_t> choose_id_base(const std::string& state_dir, const std::vector<std::uint32_t>& taken,
                                      const std::string& subuid_path) {
   ASCOPE_TRY_ASSIGN(const Ids ids, configured_ids(subuid_path));
-  const std::uint64_t slots = ids.count / kRangeIds;
+  const std::uint64_t slots = ids.count / local::kRangeIds;
   const char* hint =
       "give root a range with a line 'ascope:1879048192:65536000' in '/etc/subuid', or run as an ordinary "
       "user; --allow-host-root does without";
-  if (slots == 0 || ids.first < kRangeIds || ids.first + ids.count > 0xffff0000U) {
+  if (slots == 0 || ids.first < local::kRangeIds || ids.first + ids.count > 0xffff0000U) {
     return make_error(ErrorKind::unsupported, "'" + subuid_path + "' gives 'ascope' no 65536 usable ids",
                       hint);
   }
   const std::uint64_t start =
       ids.from_file ? 0 : static_cast<unsigned char>(sha256_hex(state_dir)[0]) * std::uint64_t{16} % slots;
   for (std::uint64_t i = 0; i < slots; ++i) {
-    const std::uint64_t base = ids.first + (start + i) % slots * kRangeIds;
+    const std::uint64_t base = ids.first + (start + i) % slots * local::kRangeIds;
     const bool overlaps = std::any_of(taken.begin(), taken.end(), [base](std::uint32_t other) {
-      return base < std::uint64_t{other} + kRangeIds && other < base + kRangeIds;
+      return base < std::uint64_t{other} + local::kRangeIds && other < base + local::kRangeIds;
     });
     if (overlaps) {
       continue;

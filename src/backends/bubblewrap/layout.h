@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "backends/bubblewrap/folder.h"
+#include "backends/local/folder.h"
 
 namespace ascope::bwrap {
+
+using local::Folder;
+using local::Meta;
 
 struct Bind {
   std::string source;  // absolute, on the host

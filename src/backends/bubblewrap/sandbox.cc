@@ -14,18 +14,7 @@ namespace ascope::bwrap {
 
 namespace {
 
-constexpr std::uint32_t kStopGraceMs = 1000;
 constexpr Millis kStatusLimit{20000};  // it may be busy freezing for a quarter of that
-constexpr Millis kAnswerLimit{4000};   // for a guest to answer `terminate`, its grace included
-
-Result<void> check_fence(const Meta& meta, std::uint64_t fence) {
-  if (fence < meta.fence_seen) {
-    return make_error(ErrorKind::conflict,
-                      fmt::format("sandbox '{}' has been given to another holder (fence {} after {})",
-                                  meta.id, meta.fence_seen, fence));
-  }
-  return ok();
-}
 
 // What the resource's own files say of it; `phase` as of a stopped one.
 ResourceInfo label(const Folder& folder, const Meta& meta) {
@@ -43,7 +32,7 @@ ResourceInfo label(const Folder& folder, const Meta& meta) {
   info.details["root"] = folder.path() + "/root";
   info.details["ids"] = meta.id_base ? "range" : "single";
   if (meta.id_base) {
-    info.details["id_range"] = fmt::format("{}-{}", *meta.id_base, *meta.id_base + kRangeIds - 1);
+    info.details["id_range"] = fmt::format("{}-{}", *meta.id_base, *meta.id_base + local::kRangeIds - 1);
   }
   return info;
 }
@@ -116,7 +105,7 @@ Result<ResourceInfo> BwrapSandbox::peek(const OpContext& ctx) {
 Result<void> BwrapSandbox::refresh(std::uint64_t fence) {
   ASCOPE_TRY_ASSIGN(meta_, folder_.read_meta());
   ASCOPE_TRY(check_host(site_, meta_));
-  ASCOPE_TRY(check_fence(meta_, fence));
+  ASCOPE_TRY(local::check_fence(meta_, fence));
   if (fence > meta_.fence_seen) {
     meta_.fence_seen = fence;
     ASCOPE_TRY(folder_.write_fence(fence));
@@ -157,17 +146,7 @@ Result<void> BwrapSandbox::end_processes(const OpContext& ctx, std::uint64_t fen
   if (!connection) {
     ASCOPE_TRY(end_unrecorded(ctx, folder_));
   } else {
-    std::string payload;
-    guest::Encoder<std::string>(payload).u32(kStopGraceMs);
-    const auto answer = guest::call(ctx.with_timeout(kAnswerLimit), connection->get(), fence,
-                                    guest::FrameType::terminate, payload, guest::FrameType::done);
-    if (!answer &&
-        (answer.error().kind == ErrorKind::conflict || answer.error().kind == ErrorKind::cancelled)) {
-      return answer.error();
-    }
-    // A guest that does not answer is killed: the lock and meta.json have let us.
-    ASCOPE_TRY_ASSIGN(const bool ended,
-                      wait_for_end(ctx, run->pid, run->start_time, Millis(answer ? 2000 : 0)));
+    ASCOPE_TRY_ASSIGN(const bool ended, local::ask_to_end(ctx, connection->get(), fence, *run));
     if (!ended) {
       ASCOPE_TRY(kill_process(ctx, run->pid, run->start_time));
     }
@@ -215,18 +194,6 @@ Result<void> BwrapSandbox::set_ready(const OpContext& ctx, bool ready, std::uint
   return ok();
 }
 
-Result<std::vector<std::string>> running_jobs(const OpContext& ctx, int connection) {
-  ASCOPE_TRY_ASSIGN(const std::string reply, guest::call(ctx, connection, 0, guest::FrameType::status, {},
-                                                         guest::FrameType::status_reply));
-  guest::Decoder from(reply);
-  std::vector<std::string> jobs;
-  const std::uint32_t count = from.u32();
-  for (std::uint32_t i = 0; i < count && from.ok(); ++i) {
-    jobs.emplace_back(from.str());
-  }
-  return jobs;
-}
-
 }  // namespace
 
 std::unique_ptr<Sandbox> make_sandbox(const Site& site, Folder folder, Meta meta, UniqueFd presence) {
@@ -251,7 +218,7 @@ Result<ResourceInfo> describe(const OpContext& ctx, const Site& site, const Fold
     return connection.error().kind == ErrorKind::not_found ? Result<ResourceInfo>(info)
                                                            : std::move(connection).error();
   }
-  auto jobs = running_jobs(ctx.with_timeout(kStatusLimit), connection->get());
+  auto jobs = local::running_jobs(ctx.with_timeout(kStatusLimit), connection->get());
   if (!jobs && jobs.error().kind == ErrorKind::timeout) {
     return make_error(ErrorKind::backend_unavailable,
                       "the guest of sandbox '" + info.id + "' does not answer",

@@ -5,9 +5,12 @@
 #include <memory>
 #include <string>
 
-#include "backends/bubblewrap/folder.h"
+#include "backends/local/folder.h"
 
 namespace ascope::bwrap {
+
+using local::Folder;
+using local::Meta;
 
 // What all sandboxes of one backend share.
 struct Site {

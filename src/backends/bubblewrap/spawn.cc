@@ -152,7 +152,7 @@ bool take_ids() {
 
 Result<void> write_map(pid_t pid, const char* file, std::uint32_t base) {
   const std::string path = fmt::format("/proc/{}/{}", pid, file);
-  const std::string text = fmt::format("0 {} {}\n", base, kRangeIds);
+  const std::string text = fmt::format("0 {} {}\n", base, local::kRangeIds);
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd.is_open() || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     const int error = errno;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/bubblewrap/folder.h"
+#include "backends/local/folder.h"
 
 namespace ascope::bwrap {
 

@@ -30,7 +30,6 @@ namespace ascope::bwrap {
 
 namespace {
 
-constexpr const char* kSocket = "s";
 constexpr Millis kStartLimit{20000};
 constexpr std::uint64_t kDefaultProcesses = 4096;  // a fork bomb must not be the host's
 
@@ -42,23 +41,6 @@ Result<UniqueFd> guest_file() {
   ASCOPE_TRY(write_all(fd.get(), guest::guest_program()));
   if (::lseek(fd.get(), 0, SEEK_SET) != 0) {
     return errno_error("rewinding a memory file", errno);
-  }
-  return fd;
-}
-
-// A socket bound in the folder that does not listen: the guest will, and so be the peer that we see.
-Result<UniqueFd> bind_socket(const Folder& folder) {
-  if (::unlinkat(folder.fd(), kSocket, 0) != 0 && errno != ENOENT) {
-    return errno_error("removing an old socket", errno);
-  }
-  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const auto end = fmt::format_to_n(address.sun_path, sizeof address.sun_path - 1, "/proc/self/fd/{}/{}",
-                                    folder.fd(), kSocket);
-  static_cast<void>(end);
-  if (!fd.is_open() || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    return errno_error("binding the sandbox's socket", errno);
   }
   return fd;
 }
@@ -216,7 +198,7 @@ Result<void> start_steps(const OpContext& ctx, const Folder& folder, const Meta&
   ASCOPE_TRY_ASSIGN(const std::string program, find_program("bwrap"));
   ASCOPE_TRY_ASSIGN(const Layout layout, plan_layout(settings));
   ASCOPE_TRY(prepare_places(folder, meta, layout));
-  ASCOPE_TRY_ASSIGN(started.listen, bind_socket(folder));
+  ASCOPE_TRY_ASSIGN(started.listen, local::bind_socket(folder));
   ASCOPE_TRY_ASSIGN(started.guest, guest_file());
   ASCOPE_TRY_ASSIGN(started.seccomp, make_seccomp_filter(refuses_setid(meta, layout)));
   ASCOPE_TRY(open_pipes(started));
@@ -238,7 +220,7 @@ Result<void> start_steps(const OpContext& ctx, const Folder& folder, const Meta&
   started.ready.write_end.reset();
   started.listen.reset();
   ASCOPE_TRY_ASSIGN(started.guest_pid, wait_for_guest(ctx, started));
-  ASCOPE_TRY_ASSIGN(started.connection, guest::connect_socket(folder.fd(), kSocket));
+  ASCOPE_TRY_ASSIGN(started.connection, guest::connect_socket(folder.fd(), local::kSocket));
   ASCOPE_TRY_ASSIGN(const pid_t peer, guest::peer_pid(started.connection.get()));
   if (peer != started.guest_pid) {
     return make_error(ErrorKind::backend_unavailable, "another process than the guest answers at its socket");
@@ -250,34 +232,6 @@ Result<void> start_steps(const OpContext& ctx, const Folder& folder, const Meta&
   ASCOPE_TRY_ASSIGN(const std::uint64_t start_time, process_start_time(started.guest_pid));
   return folder.write_run(
       {started.guest_pid, start_time, not_enforced(settings, started.cgroup, meta), started.cgroup.folders});
-}
-
-UniqueFd open_pidfd(pid_t pid) {
-  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-}
-
-// A descriptor of exactly this process; closed if it is gone or the pid is another's now.
-Result<UniqueFd> open_process(pid_t pid, std::uint64_t start_time) {
-  UniqueFd fd = open_pidfd(pid);
-  if (!fd.is_open()) {
-    return fd;
-  }
-  ASCOPE_TRY_ASSIGN(const std::uint64_t now, process_start_time(pid));
-  return now == start_time ? std::move(fd) : UniqueFd();
-}
-
-Result<bool> wait_pidfd(const OpContext& ctx, int fd, Millis limit) {
-  const OpContext bounded = ctx.with_timeout(limit);
-  pollfd poll_fd{fd, POLLIN, 0};
-  while (true) {
-    const auto left = bounded.remaining().value_or(limit);
-    if (::poll(&poll_fd, 1, static_cast<int>(left.count())) > 0) {
-      return true;
-    }
-    if (left.count() == 0) {
-      return false;
-    }
-  }
 }
 
 std::string setting(const char* path) {
@@ -300,64 +254,11 @@ Result<UniqueFd> start_processes(const OpContext& ctx, const Folder& folder, con
     }
   }
   if (started.monitor > 1) {
-    const UniqueFd ended = open_pidfd(started.monitor);
-    if (ended.is_open()) {
-      static_cast<void>(wait_pidfd(OpContext{}, ended.get(), Millis(2000)));
-    }
+    local::await_end(started.monitor, Millis(2000));
   }
   remove_cgroup(started.cgroup.folders);
-  ::unlinkat(folder.fd(), kSocket, 0);
+  ::unlinkat(folder.fd(), local::kSocket, 0);
   return std::move(result).error();
-}
-
-Result<UniqueFd> connect_guest(const Folder& folder) {
-  // The socket first: a folder of a stopped sandbox answers at once.
-  ASCOPE_TRY_ASSIGN(UniqueFd connection, guest::connect_socket(folder.fd(), kSocket));
-  ASCOPE_TRY_ASSIGN(const auto run, folder.read_run());
-  ASCOPE_TRY_ASSIGN(const pid_t peer, guest::peer_pid(connection.get()));
-  if (run && run->pid == peer) {
-    ASCOPE_TRY_ASSIGN(const std::uint64_t start_time, process_start_time(peer));
-    if (start_time == run->start_time) {
-      return connection;
-    }
-  }
-  return make_error(ErrorKind::not_found,
-                    "the sandbox is not running: what answers is not the guest it was started with");
-}
-
-Result<void> end_unrecorded(const OpContext& ctx, const Folder& folder) {
-  const auto connection = guest::connect_socket(folder.fd(), kSocket);
-  if (!connection) {
-    return connection.error().kind == ErrorKind::not_found ? ok() : Result<void>(connection.error());
-  }
-  // It listens, so it lives, and its pid is its own. The socket lies in a folder that only we can reach.
-  ASCOPE_TRY_ASSIGN(const pid_t pid, guest::peer_pid(connection->get()));
-  if (pid <= 1) {
-    return make_error(ErrorKind::backend_unavailable, "a guest of another pid namespace holds the sandbox",
-                      "use the sandbox from where it was started, or stop it there");
-  }
-  ASCOPE_TRY_ASSIGN(const std::uint64_t start_time, process_start_time(pid));
-  return kill_process(ctx, pid, start_time);
-}
-
-Result<void> kill_process(const OpContext& ctx, pid_t pid, std::uint64_t start_time) {
-  ASCOPE_TRY_ASSIGN(const UniqueFd process, open_process(pid, start_time));
-  if (!process.is_open()) {
-    return ok();
-  }
-  if (::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) != 0 && errno != ESRCH) {
-    return errno_error("ending the sandbox", errno);
-  }
-  ASCOPE_TRY_ASSIGN(const bool ended, wait_pidfd(ctx, process.get(), Millis(10000)));
-  return ended ? ok() : Result<void>(make_error(ErrorKind::timeout, "the sandbox did not end though killed"));
-}
-
-Result<bool> wait_for_end(const OpContext& ctx, pid_t pid, std::uint64_t start_time, Millis limit) {
-  ASCOPE_TRY_ASSIGN(const UniqueFd process, open_process(pid, start_time));
-  if (!process.is_open()) {
-    return true;
-  }
-  return wait_pidfd(ctx, process.get(), limit);
 }
 
 Result<void> send_config(const OpContext& ctx, const Folder& folder, const Meta& meta,

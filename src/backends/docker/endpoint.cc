@@ -100,8 +100,8 @@ class Finder {
     };
     auto text = read_file(path, kMaxConfigBytes);
     if (!text) {
-      return wrong(make_error(ErrorKind::config, text.error().message,
-                              "'docker context ls' lists those there are"));
+      return wrong(
+          make_error(ErrorKind::config, text.error().message, "'docker context ls' lists those there are"));
     }
     auto json = parse_json(*text);
     if (!json) {
@@ -125,7 +125,8 @@ class Finder {
     const std::string tls = config_dir() + "/contexts/tls/" + hash + "/docker";
     const bool skip = docker->contains("SkipTLSVerify") && docker->at("SkipTLSVerify").is_boolean() &&
                       docker->at("SkipTLSVerify").get<bool>();
-    auto found = address(**host, fmt::format("context '{}'", name), is_there(tls) ? tls : std::string(), !skip);
+    auto found =
+        address(**host, fmt::format("context '{}'", name), is_there(tls) ? tls : std::string(), !skip);
     return found ? std::move(found) : wrong(std::move(found).error());
   }
 
@@ -170,7 +171,9 @@ class Finder {
       const auto colon = rest.rfind(':');
       const bool has_port = colon != std::string::npos && (bracket == std::string::npos || colon > bracket);
       out.server.base_url = fmt::format("{}://{}{}", tls ? "https" : "http", rest,
-                                        has_port ? "" : tls ? ":2376" : ":2375");
+                                        has_port ? ""
+                                        : tls    ? ":2376"
+                                                 : ":2375");
       out.server.verify = verify || scheme == "https";
       const std::pair<const char*, std::string*> files[] = {{"ca.pem", &out.server.ca_file},
                                                             {"cert.pem", &out.server.cert_file},
@@ -229,7 +232,8 @@ class Finder {
 
 }  // namespace
 
-Result<Endpoint> find_endpoint(const Surroundings& around, const std::string& host, const std::string& context) {
+Result<Endpoint> find_endpoint(const Surroundings& around, const std::string& host,
+                               const std::string& context) {
   return Finder(around).find(host, context);
 }
 

@@ -24,8 +24,10 @@ struct Endpoint {
   std::string api_version;  // DOCKER_API_VERSION: no negotiation
 };
 
-// `host` and `context`: of the profile, before everything of the environment. `config` where what names an engine is
-// wrong, `unsupported` for a way to reach one that we do not have, `backend_unavailable` where there is none.
-Result<Endpoint> find_endpoint(const Surroundings& around, const std::string& host, const std::string& context);
+// `host` and `context`: of the profile, before everything of the environment. `config` where what names an
+// engine is wrong, `unsupported` for a way to reach one that we do not have, `backend_unavailable` where
+// there is none.
+Result<Endpoint> find_endpoint(const Surroundings& around, const std::string& host,
+                               const std::string& context);
 
 }  // namespace ascope::docker

@@ -269,8 +269,10 @@ Error Engine::failure(std::string_view what, Error error) const {
   const bool unreachable = absent || error.kind == ErrorKind::corrupt || error.kind == ErrorKind::timeout;
   std::string hint = error.hint;
   if (hint.empty() && error.kind == ErrorKind::denied) {
-    hint = by_socket() ? "join the group that owns the socket (often 'docker'), or run an engine of your own (rootless)"
-                       : "look at DOCKER_CERT_PATH and DOCKER_TLS_VERIFY";
+    hint =
+        by_socket()
+            ? "join the group that owns the socket (often 'docker'), or run an engine of your own (rootless)"
+            : "look at DOCKER_CERT_PATH and DOCKER_TLS_VERIFY";
   } else if (hint.empty() && unreachable) {
     hint = absent ? fmt::format("start the engine, or name another one (it is named by {})", endpoint_.origin)
                   : "look at the engine's log, or restart it";
@@ -321,7 +323,8 @@ Error Engine::refusal(const Call& call, const HttpReply& reply) const {
     hint = endpoint_.api_version.empty() ? "another version of the engine or of this program is needed"
                                          : "unset DOCKER_API_VERSION";
   }
-  return make_error(kind, fmt::format("engine '{}': {}: {} (HTTP {})", address(), call.what, message, reply.status),
+  return make_error(kind,
+                    fmt::format("engine '{}': {}: {} (HTTP {})", address(), call.what, message, reply.status),
                     std::move(hint));
 }
 
@@ -432,21 +435,23 @@ Result<std::optional<ImageFacts>> Engine::find_image(const OpContext& ctx, const
                                                      : std::move(json).error();
   }
   auto facts = parse_image(*json);
-  return facts ? Result<std::optional<ImageFacts>>(std::move(*facts)) : failure(what, std::move(facts).error());
+  return facts ? Result<std::optional<ImageFacts>>(std::move(*facts))
+               : failure(what, std::move(facts).error());
 }
 
-Result<void> Engine::pull_image(const OpContext& ctx, const std::string& reference, const std::string& platform,
-                                const PullProgress& progress) {
+Result<void> Engine::pull_image(const OpContext& ctx, const std::string& reference,
+                                const std::string& platform, const PullProgress& progress) {
   const std::string what = fmt::format("pulling image '{}'", reference);
   const auto [repository, tag] = split_reference(reference);
   PullStream stream(progress);
   JsonLines lines([&stream](const Json& line) { return stream.take(line); });
-  Call call{.what = what,
-            .method = "POST",
-            .target = fmt::format("/images/create?fromImage={}&tag={}{}", url_encode(repository), url_encode(tag),
-                                  platform.empty() ? "" : "&platform=" + url_encode(platform)),
-            .on_body = [&lines](ByteView piece) { return lines.take(piece); },
-            .limit = Millis(300000)};
+  Call call{
+      .what = what,
+      .method = "POST",
+      .target = fmt::format("/images/create?fromImage={}&tag={}{}", url_encode(repository), url_encode(tag),
+                            platform.empty() ? "" : "&platform=" + url_encode(platform)),
+      .on_body = [&lines](ByteView piece) { return lines.take(piece); },
+      .limit = Millis(300000)};
   ASCOPE_TRY_ASSIGN(const HttpReply reply, ask(ctx, call));
   const auto give_up = [&](Error error) {
     return std::move(error).with_hint(
@@ -460,7 +465,8 @@ Result<void> Engine::pull_image(const OpContext& ctx, const std::string& referen
   }
   if (!stream.problem.empty()) {
     const std::string said = shown_text(stream.problem);
-    const bool closed = said.find("denied") != std::string::npos || said.find("unauthorized") != std::string::npos;
+    const bool closed =
+        said.find("denied") != std::string::npos || said.find("unauthorized") != std::string::npos;
     return give_up(make_error(closed ? ErrorKind::denied : ErrorKind::backend_unavailable,
                               fmt::format("engine '{}': {}: {}", address(), what, said)));
   }
@@ -482,14 +488,16 @@ Result<std::string> Engine::create_container(const OpContext& ctx, const std::st
 
 Result<void> Engine::start_container(const OpContext& ctx, const std::string& id) {
   const std::string what = fmt::format("starting container '{}'", id);
-  const Call call{.what = what, .method = "POST", .target = fmt::format("/containers/{}/start", url_encode(id))};
+  const Call call{
+      .what = what, .method = "POST", .target = fmt::format("/containers/{}/start", url_encode(id))};
   ASCOPE_TRY_ASSIGN(const HttpReply reply, ask(ctx, call));
   return is_success(reply.status) || reply.status == 304 ? ok() : Result<void>(refusal(call, reply));
 }
 
 Result<void> Engine::kill_container(const OpContext& ctx, const std::string& id) {
   const std::string what = fmt::format("ending container '{}'", id);
-  const Call call{.what = what, .method = "POST", .target = fmt::format("/containers/{}/kill", url_encode(id))};
+  const Call call{
+      .what = what, .method = "POST", .target = fmt::format("/containers/{}/kill", url_encode(id))};
   ASCOPE_TRY_ASSIGN(const HttpReply reply, ask(ctx, call));
   const bool over = is_success(reply.status) || reply.status == 404 || reply.status == 409;
   return over ? ok() : Result<void>(refusal(call, reply));
@@ -506,7 +514,8 @@ Result<void> Engine::wait_container(const OpContext& ctx, const std::string& id)
 
 Result<void> Engine::remove_container(const OpContext& ctx, const std::string& id) {
   const std::string what = fmt::format("removing container '{}'", id);
-  const Call call{.what = what, .method = "DELETE", .target = fmt::format("/containers/{}?v=1", url_encode(id))};
+  const Call call{
+      .what = what, .method = "DELETE", .target = fmt::format("/containers/{}?v=1", url_encode(id))};
   ASCOPE_TRY_ASSIGN(const HttpReply reply, ask(ctx, call));
   if (is_success(reply.status) || reply.status == 404) {
     return ok();
@@ -514,7 +523,8 @@ Result<void> Engine::remove_container(const OpContext& ctx, const std::string& i
   return refusal(call, reply);
 }
 
-Result<std::optional<ContainerFacts>> Engine::find_container(const OpContext& ctx, const std::string& name_or_id) {
+Result<std::optional<ContainerFacts>> Engine::find_container(const OpContext& ctx,
+                                                             const std::string& name_or_id) {
   const std::string what = fmt::format("looking at container '{}'", name_or_id);
   const Call call{.what = what, .target = fmt::format("/containers/{}/json", url_encode(name_or_id))};
   auto json = ask_json(ctx, call);
@@ -527,16 +537,17 @@ Result<std::optional<ContainerFacts>> Engine::find_container(const OpContext& ct
                : failure(what, std::move(facts).error());
 }
 
-Result<std::vector<ContainerSummary>> Engine::list_containers(const OpContext& ctx,
-                                                              const std::map<std::string, std::string>& labels) {
+Result<std::vector<ContainerSummary>> Engine::list_containers(
+    const OpContext& ctx, const std::map<std::string, std::string>& labels) {
   constexpr std::string_view kWhat = "listing containers";
   Json wanted = Json::array();
   for (const auto& [key, value] : labels) {
     wanted.push_back(key + "=" + value);
   }
-  const Call call{.what = kWhat,
-                  .target = "/containers/json?all=1&filters=" + url_encode(dump_json(Json{{"label", wanted}})),
-                  .max_body_bytes = 64U << 20U};
+  const Call call{
+      .what = kWhat,
+      .target = "/containers/json?all=1&filters=" + url_encode(dump_json(Json{{"label", wanted}})),
+      .max_body_bytes = 64U << 20U};
   ASCOPE_TRY_ASSIGN(const Json json, ask_json(ctx, call));
   if (!json.is_array() || json.size() > kMaxList) {
     return failure(kWhat, make_error(ErrorKind::corrupt, "the answer is not a list of containers"));
@@ -548,8 +559,8 @@ Result<std::vector<ContainerSummary>> Engine::list_containers(const OpContext& c
       ASCOPE_TRY_ASSIGN(one.id, get_id(item));
       ASCOPE_TRY_ASSIGN(one.state, get_string(item, "State"));
       ASCOPE_TRY_ASSIGN(one.labels, get_labels(item));
-      if (const Json* names = member(item, "Names"); names != nullptr && names->is_array() && !names->empty() &&
-                                                     names->front().is_string()) {
+      if (const Json* names = member(item, "Names");
+          names != nullptr && names->is_array() && !names->empty() && names->front().is_string()) {
         one.name = bare_name(names->front().get<std::string>());
       }
       return ok();
@@ -572,9 +583,10 @@ Result<std::vector<ContainerSummary>> Engine::list_containers(const OpContext& c
 Result<bool> Engine::has_folder(const OpContext& ctx, const std::string& id, const std::string& path) {
   const std::string what = fmt::format("looking at '{}' of container '{}'", path, id);
   // A path that ends in a slash is followed to a folder.
-  const Call call{.what = what,
-                  .method = "HEAD",
-                  .target = fmt::format("/containers/{}/archive?path={}", url_encode(id), url_encode(path + "/"))};
+  const Call call{
+      .what = what,
+      .method = "HEAD",
+      .target = fmt::format("/containers/{}/archive?path={}", url_encode(id), url_encode(path + "/"))};
   ASCOPE_TRY_ASSIGN(const HttpReply reply, ask(ctx, call));
   if (is_success(reply.status)) {
     return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of the Docker Engine API that a backend needs, over any engine that speaks it (Podman too). Every error
-// names the engine's address, what it was asked for, and what to do next.
+// The calls of the Docker Engine API that a backend needs, over any engine that speaks it (Podman too). Every
+// error names the engine's address, what it was asked for, and what to do next.
 #pragma once
 
 #include <cstdint>
@@ -76,10 +76,10 @@ class Engine {
   Result<void> pull_image(const OpContext& ctx, const std::string& reference, const std::string& platform,
                           const PullProgress& progress);
 
-  // The new container's id. `not_found`: the image is not there (any more); `conflict`: the name is taken; `config`:
-  // the engine refuses the settings.
-  Result<std::string> create_container(const OpContext& ctx, const std::string& name, const std::string& platform,
-                                       const Json& body);
+  // The new container's id. `not_found`: the image is not there (any more); `conflict`: the name is taken;
+  // `config`: the engine refuses the settings.
+  Result<std::string> create_container(const OpContext& ctx, const std::string& name,
+                                       const std::string& platform, const Json& body);
   Result<void> start_container(const OpContext& ctx, const std::string& id);
   // Nothing to do if it does not run (any more).
   Result<void> kill_container(const OpContext& ctx, const std::string& id);
@@ -90,7 +90,8 @@ class Engine {
   // Those that carry all of `labels`, running or not.
   Result<std::vector<ContainerSummary>> list_containers(const OpContext& ctx,
                                                         const std::map<std::string, std::string>& labels);
-  // Whether `path` is a folder of the container, running or not; nullopt: there is nothing, or something else.
+  // Whether `path` is a folder of the container, running or not; nullopt: there is nothing, or something
+  // else.
   Result<bool> has_folder(const OpContext& ctx, const std::string& id, const std::string& path);
 
  private:

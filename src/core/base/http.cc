@@ -40,8 +40,7 @@ struct Curl {
 Result<Curl> load_curl() {
   Curl curl;
   void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  const bool complete = library != nullptr &&
-                        find_function(library, "curl_global_init", curl.global_init) &&
+  const bool complete = library != nullptr && find_function(library, "curl_global_init", curl.global_init) &&
                         find_function(library, "curl_easy_init", curl.init) &&
                         find_function(library, "curl_easy_setopt", curl.setopt) &&
                         find_function(library, "curl_easy_perform", curl.perform) &&
@@ -105,8 +104,8 @@ std::size_t on_header(char* data, std::size_t size, std::size_t count, void* use
     transfer.reply.headers.clear();  // an interim answer (100) came before
     const std::string_view status = trimmed(line.substr(std::min(line.find(' '), line.size())));
     transfer.reply.status = 0;
-    for (std::size_t i = 0; i < 3 && i < status.size() && std::isdigit(static_cast<unsigned char>(status[i])) != 0;
-         ++i) {
+    for (std::size_t i = 0;
+         i < 3 && i < status.size() && std::isdigit(static_cast<unsigned char>(status[i])) != 0; ++i) {
       transfer.reply.status = transfer.reply.status * 10 + (status[i] - '0');
     }
     return line.size();
@@ -152,7 +151,8 @@ std::size_t on_upload(char* data, std::size_t size, std::size_t count, void* use
 }
 
 // Called about once a second while nothing moves, more often else.
-int on_progress(void* user, curl_off_t /*down_total*/, curl_off_t down, curl_off_t /*up_total*/, curl_off_t up) {
+int on_progress(void* user, curl_off_t /*down_total*/, curl_off_t down, curl_off_t /*up_total*/,
+                curl_off_t up) {
   auto& transfer = *static_cast<Transfer*>(user);
   if (auto held = transfer.ctx.check("waiting for an answer"); !held) {
     transfer.fail(std::move(held).error());
@@ -176,11 +176,12 @@ Error socket_error(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
-    return make_error(ErrorKind::config, fmt::format("the socket's path has {} bytes, more than {}", path.size(),
-                                                     sizeof address.sun_path - 1));
+    return make_error(ErrorKind::config, fmt::format("the socket's path has {} bytes, more than {}",
+                                                     path.size(), sizeof address.sun_path - 1));
   }
   std::memcpy(address.sun_path, path.data(), path.size());
-  if (!fd.is_open() || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  if (!fd.is_open() ||
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     if (errno == ENOENT) {
       return make_error(ErrorKind::not_found, "there is no such socket");
     }
@@ -230,8 +231,8 @@ struct HttpClient::State {
     set(CURLOPT_SSL_VERIFYPEER, server.verify ? 1L : 0L);
     set(CURLOPT_SSL_VERIFYHOST, server.verify ? 2L : 0L);
     const std::pair<CURLoption, const std::string*> files[] = {{CURLOPT_CAINFO, &server.ca_file},
-                                                              {CURLOPT_SSLCERT, &server.cert_file},
-                                                              {CURLOPT_SSLKEY, &server.key_file}};
+                                                               {CURLOPT_SSLCERT, &server.cert_file},
+                                                               {CURLOPT_SSLKEY, &server.key_file}};
     for (const auto& [option, path] : files) {
       if (!path->empty()) {
         set(option, path->c_str());
@@ -306,7 +307,8 @@ Result<HttpReply> HttpClient::send(const OpContext& ctx, const HttpRequest& requ
   const std::string why = state.problem[0] != '\0' ? state.problem : state.curl->strerror(code);
   switch (code) {
     case CURLE_COULDNT_CONNECT:
-      return server_.unix_socket.empty() ? make_error(ErrorKind::not_found, why) : socket_error(server_.unix_socket);
+      return server_.unix_socket.empty() ? make_error(ErrorKind::not_found, why)
+                                         : socket_error(server_.unix_socket);
     case CURLE_COULDNT_RESOLVE_HOST:
       return make_error(ErrorKind::not_found, why);
     case CURLE_SSL_CACERT_BADFILE:

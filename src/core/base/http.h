@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP/1.1 by libcurl, which is loaded when the first request is made. Nothing a server says is believed beyond
-// its limit: no redirects, no proxies, no compression, bounded headers and bodies.
+// HTTP/1.1 by libcurl, which is loaded when the first request is made. Nothing a server says is believed
+// beyond its limit: no redirects, no proxies, no compression, bounded headers and bodies.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +53,8 @@ class HttpClient {
 
   [[nodiscard]] const HttpServer& server() const { return server_; }
   // Any answer is a reply, whatever its status. `not_found`: no socket there or nobody listens; `denied`: the
-  // socket may not be opened; `backend_unavailable`: no whole answer; `corrupt`: the answer breaks the protocol or
-  // a limit; `timeout` and `cancelled` as ctx says.
+  // socket may not be opened; `backend_unavailable`: no whole answer; `corrupt`: the answer breaks the
+  // protocol or a limit; `timeout` and `cancelled` as ctx says.
   Result<HttpReply> send(const OpContext& ctx, const HttpRequest& request);
 
  private:

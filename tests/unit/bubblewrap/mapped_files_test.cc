@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/bubblewrap/mapped_files.h"
+#include "backends/local/mapped_files.h"
 
 #include <csignal>
 #include <fcntl.h>
@@ -17,7 +17,7 @@ using namespace ascope::test;  // NOLINT(google-build-using-namespace)
 
 TEST_CASE("mapped files: shared mappings of files count, private and anonymous ones do not") {
   std::set<std::uint64_t> inodes;
-  bwrap::add_mapped_files(
+  local::add_mapped_files(
       "7f0000000000-7f0000001000 rw-s 00000000 fe:00 1234                       /workspace/a b\n"
       "7f0000001000-7f0000002000 r--s 00001000 fe:00 18446744073709551615       /workspace/big\n"
       "7f0000002000-7f0000003000 rw-p 00000000 fe:00 77                         /usr/lib/x.so\n"
@@ -53,7 +53,7 @@ TEST_CASE("mapped files: those of a process below the guest, and of none that is
   CHECK(answer == 'y');
   struct stat info{};
   REQUIRE(::stat(path.c_str(), &info) == 0);
-  const auto found = bwrap::mapped_files_below(guest);
+  const auto found = local::mapped_files_below(guest);
   REQUIRE(found.has_value());
   if (found->has_value()) {
     CHECK((*found)->contains(info.st_ino));
@@ -62,7 +62,7 @@ TEST_CASE("mapped files: those of a process below the guest, and of none that is
   }
   ::kill(guest, SIGKILL);
   ::waitpid(guest, nullptr, 0);
-  const auto gone = bwrap::mapped_files_below(guest);
+  const auto gone = local::mapped_files_below(guest);
   REQUIRE(gone.has_value());
   CHECK((!gone->has_value() || (*gone)->empty()));
   ::close(ready[0]);

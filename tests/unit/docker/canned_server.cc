@@ -96,13 +96,15 @@ void CannedServer::serve() {
 }
 
 std::string http_answer(const std::string& status, const std::string& body, const std::string& headers) {
-  return fmt::format("HTTP/1.1 {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n{}\r\n{}",
-                     status, body.size(), headers, body);
+  return fmt::format(
+      "HTTP/1.1 {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n{}\r\n{}",
+      status, body.size(), headers, body);
 }
 
 std::string ping_answer(const std::string& version) {
-  return http_answer("200 OK", "OK", fmt::format("Api-Version: {}\r\nOstype: linux\r\nServer: Docker/20.10.24 (linux)\r\n",
-                                                 version));
+  return http_answer(
+      "200 OK", "OK",
+      fmt::format("Api-Version: {}\r\nOstype: linux\r\nServer: Docker/20.10.24 (linux)\r\n", version));
 }
 
 }  // namespace ascope::test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HTTP server on a Unix socket that says what a test tells it to, byte by byte, and keeps what it was asked.
+// An HTTP server on a Unix socket that says what a test tells it to, byte by byte, and keeps what it was
+// asked.
 #pragma once
 
 #include <functional>

@@ -72,8 +72,8 @@ TEST_CASE("addresses of engines") {
     CHECK(found->server.base_url == row.url);
     CHECK(found->server.shown == row.address);
   }
-  for (const char* wrong : {"", "x", "unix://", "unix://run", "tcp://", "tcp://a/b", "tcp://u@h", "tcp://h?x", "fd://",
-                            "npipe:////./pipe/x", "tcp://h\r\nX: y"}) {
+  for (const char* wrong : {"", "x", "unix://", "unix://run", "tcp://", "tcp://a/b", "tcp://u@h", "tcp://h?x",
+                            "fd://", "npipe:////./pipe/x", "tcp://h\r\nX: y"}) {
     CAPTURE(wrong);
     Home other;
     other.around.environment["DOCKER_HOST"] = wrong;
@@ -117,8 +117,9 @@ TEST_CASE("what names an engine, in its order") {
 }
 
 TEST_CASE("contexts that are no contexts") {
-  for (const char* json : {"", "[]", "{}", R"({"Endpoints":[]})", R"({"Endpoints":{"docker":3}})",
-                           R"({"Endpoints":{"docker":{"Host":4}}})", R"({"Endpoints":{"docker":{"Host":"x"}}})"}) {
+  for (const char* json :
+       {"", "[]", "{}", R"({"Endpoints":[]})", R"({"Endpoints":{"docker":3}})",
+        R"({"Endpoints":{"docker":{"Host":4}}})", R"({"Endpoints":{"docker":{"Host":"x"}}})"}) {
     CAPTURE(json);
     const Home home;
     home.context("odd", json);

@@ -44,12 +44,13 @@ TEST_CASE("the version is the highest that both speak, and not below what the en
     const char* least;
     const char* want;
   };
-  for (const Row& row : {Row{"1.41", "1.12", "1.41"}, Row{"1.47", "1.24", "1.47"}, Row{"1.52", "1.44", "1.47"},
-                         Row{"1.60", "1.50", "1.50"}}) {
+  for (const Row& row : {Row{"1.41", "1.12", "1.41"}, Row{"1.47", "1.24", "1.47"},
+                         Row{"1.52", "1.44", "1.47"}, Row{"1.60", "1.50", "1.50"}}) {
     CAPTURE(row.ping);
     CannedServer server([&](const std::string& request) {
-      return is_ping(request)                            ? ping_answer(row.ping)
-             : request.starts_with("GET /version ")      ? http_answer("200 OK", fmt::format(R"({{"MinAPIVersion":"{}"}})", row.least))
+      return is_ping(request) ? ping_answer(row.ping)
+             : request.starts_with("GET /version ")
+                 ? http_answer("200 OK", fmt::format(R"({{"MinAPIVersion":"{}"}})", row.least))
              : request.find("/json") != std::string::npos ? http_answer("200 OK", kContainer)
                                                           : http_answer("500 No", "");
     });
@@ -79,9 +80,12 @@ TEST_CASE("what answers a ping wrongly is no engine") {
       {http_answer("503 No", R"({"message":"starting"})"), ErrorKind::backend_unavailable},
       {http_answer("403 No", ""), ErrorKind::denied},
       {http_answer("301 Elsewhere", "", "Location: http://127.0.0.1:1/\r\n"), ErrorKind::backend_unavailable},
-      {http_answer("200 OK", "OK", "X: " + std::string(300000, 'x') + "\r\n"), ErrorKind::backend_unavailable},
-      {http_answer("200 OK", std::string(100000, 'x'), "Api-Version: 1.41\r\n"), ErrorKind::backend_unavailable},
-      {"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 100\r\n\r\nOK", ErrorKind::backend_unavailable},
+      {http_answer("200 OK", "OK", "X: " + std::string(300000, 'x') + "\r\n"),
+       ErrorKind::backend_unavailable},
+      {http_answer("200 OK", std::string(100000, 'x'), "Api-Version: 1.41\r\n"),
+       ErrorKind::backend_unavailable},
+      {"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 100\r\n\r\nOK",
+       ErrorKind::backend_unavailable},
   };
   for (const Row& row : rows) {
     CAPTURE(row.answer.substr(0, 80));
@@ -96,8 +100,9 @@ TEST_CASE("what answers a ping wrongly is no engine") {
 
 TEST_CASE("a version that was demanded is not negotiated") {
   CannedServer server([](const std::string& request) {
-    return is_ping(request) ? ping_answer("1.41")
-                            : http_answer("400 Bad", R"({"message":"client version 1.45 is too new. Maximum is 1.41"})");
+    return is_ping(request)
+               ? ping_answer("1.41")
+               : http_answer("400 Bad", R"({"message":"client version 1.45 is too new. Maximum is 1.41"})");
   });
   Endpoint endpoint = find_endpoint({}, server.address(), "").value();
   endpoint.api_version = "1.45";
@@ -160,7 +165,8 @@ TEST_CASE("refusals keep their kind and the engine's reason, fit to be shown") {
     const char* text;
   };
   const Row rows[] = {
-      {"400 Bad", R"({"message":"invalid\u001b[31m mount"})", ErrorKind::config, "invalid [31m mount (HTTP 400)"},
+      {"400 Bad", R"({"message":"invalid\u001b[31m mount"})", ErrorKind::config,
+       "invalid [31m mount (HTTP 400)"},
       {"404 No", R"({"message":"No such image: x"})", ErrorKind::not_found, "No such image: x"},
       {"409 No", R"({"cause":"c","message":"in use","response":409})", ErrorKind::conflict, "in use"},
       {"500 No", "oops", ErrorKind::backend_unavailable, "oops (HTTP 500)"},
@@ -186,10 +192,11 @@ TEST_CASE("refusals keep their kind and the engine's reason, fit to be shown") {
 
 TEST_CASE("a list holds only what carries the labels") {
   CannedServer server([&](const std::string& request) {
-    return is_ping(request) ? ping_answer()
-                            : http_answer("200 OK", R"([{"Id":"a1","State":"running","Names":["/x"],"Labels":{"k":"v"}},)"
-                                                    R"({"Id":"a2","State":"exited","Labels":{"k":"w"}},)"
-                                                    R"({"Id":"a3","State":"exited","Labels":null}])");
+    return is_ping(request)
+               ? ping_answer()
+               : http_answer("200 OK", R"([{"Id":"a1","State":"running","Names":["/x"],"Labels":{"k":"v"}},)"
+                                       R"({"Id":"a2","State":"exited","Labels":{"k":"w"}},)"
+                                       R"({"Id":"a3","State":"exited","Labels":null}])");
   });
   Engine engine = engine_at(server);
   const auto list = engine.list_containers({}, {{"k", "v"}});
@@ -205,9 +212,10 @@ TEST_CASE("a pull's failure stands in its stream") {
     std::optional<ErrorKind> kind;
     const char* text;
   };
-  const std::string fine = "{\"status\":\"Pulling\",\"id\":\"l1\"}\r\n{\"status\":\"Downloading\",\"id\":\"l1\","
-                           "\"progressDetail\":{\"current\":5,\"total\":10}}\r\n{\"status\":\"Downloading\",\"id\":\"l2\","
-                           "\"progressDetail\":{\"current\":2,\"total\":4}}\n";
+  const std::string fine =
+      "{\"status\":\"Pulling\",\"id\":\"l1\"}\r\n{\"status\":\"Downloading\",\"id\":\"l1\","
+      "\"progressDetail\":{\"current\":5,\"total\":10}}\r\n{\"status\":\"Downloading\",\"id\":\"l2\","
+      "\"progressDetail\":{\"current\":2,\"total\":4}}\n";
   const Row rows[] = {
       {fine, std::nullopt, ""},
       {fine + R"({"errorDetail":{"message":"manifest unknown"},"error":"manifest unknown"})",
@@ -221,16 +229,16 @@ TEST_CASE("a pull's failure stands in its stream") {
   for (const Row& row : rows) {
     CAPTURE(row.text);
     CannedServer server([&](const std::string& request) {
-      return is_ping(request) ? ping_answer()
-                              : "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + row.body;
+      return is_ping(request) ? ping_answer() : "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + row.body;
     });
     Engine engine = engine_at(server);
     std::uint64_t done = 0;
     std::uint64_t total = 0;
-    const auto pulled = engine.pull_image({}, "host:5000/a/b:tag", "", [&](std::uint64_t now, std::uint64_t all) {
-      done = now;
-      total = all;
-    });
+    const auto pulled =
+        engine.pull_image({}, "host:5000/a/b:tag", "", [&](std::uint64_t now, std::uint64_t all) {
+          done = now;
+          total = all;
+        });
     CHECK(pulled.has_value() == !row.kind.has_value());
     if (row.kind) {
       CHECK(pulled.error().kind == *row.kind);
@@ -251,7 +259,8 @@ TEST_CASE("an engine that is not there") {
   const auto found = engine.find_container({}, "box");
   REQUIRE(!found.has_value());
   CHECK(found.error().kind == ErrorKind::backend_unavailable);
-  CHECK(found.error().message == "engine 'unix:///nowhere/ascope.sock': asking for its version: there is no such socket");
+  CHECK(found.error().message ==
+        "engine 'unix:///nowhere/ascope.sock': asking for its version: there is no such socket");
   CHECK(found.error().hint == "start the engine, or name another one (it is named by backend.options.host)");
 }
 

@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 
-namespace ascope::bwrap {
+namespace ascope::local {
 
 // Adds the inodes of all shared mappings, writable now or not, that a /proc/PID/maps lists.
 void add_mapped_files(std::string_view maps, std::set<std::uint64_t>& inodes);
@@ -19,4 +19,4 @@ void add_mapped_files(std::string_view maps, std::set<std::uint64_t>& inodes);
 // process does not let us look or they come and go too fast.
 Result<std::optional<std::set<std::uint64_t>>> mapped_files_below(pid_t guest);
 
-}  // namespace ascope::bwrap
+}  // namespace ascope::local

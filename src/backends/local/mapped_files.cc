@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/bubblewrap/mapped_files.h"
+#include "backends/local/mapped_files.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,7 +10,7 @@
 
 #include "core/base/file.h"
 
-namespace ascope::bwrap {
+namespace ascope::local {
 
 namespace {
 
@@ -117,4 +117,4 @@ Result<std::optional<std::set<std::uint64_t>>> mapped_files_below(pid_t guest) {
   return Found();
 }
 
-}  // namespace ascope::bwrap
+}  // namespace ascope::local

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/bubblewrap/folder.h"
+#include "backends/local/folder.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +15,7 @@
 #include "core/base/file.h"
 #include "core/base/json.h"
 
-namespace ascope::bwrap {
+namespace ascope::local {
 
 namespace {
 
@@ -33,7 +33,11 @@ Json meta_json(const Meta& meta) {
   for (const auto& [key, value] : meta.settings) {
     settings.push_back(Json::array({bytes_json(key), bytes_json(value)}));
   }
-  return Json{{"schema", "ascope.bubblewrap-sandbox/1"},
+  Json facts = Json::array();
+  for (const auto& [key, value] : meta.facts) {
+    facts.push_back(Json::array({key, bytes_json(value)}));
+  }
+  return Json{{"schema", "ascope.local-sandbox/1"},
               {"id", meta.id},
               {"slot", bytes_json(meta.slot)},
               {"operation", bytes_json(meta.operation)},
@@ -45,7 +49,8 @@ Json meta_json(const Meta& meta) {
               {"settings_digest", meta.settings_digest},
               {"settings", settings},
               {"workspace_root", bytes_json(meta.workspace_root)},
-              {"mounts", mounts}};
+              {"mounts", mounts},
+              {"facts", facts}};
 }
 
 Result<std::string> member_bytes(const Json& object, const char* key) {
@@ -55,15 +60,22 @@ Result<std::string> member_bytes(const Json& object, const char* key) {
   return json_bytes(object.at(key));
 }
 
-Result<void> read_lists(const Json& json, Meta& meta) {
+Result<void> read_pairs(const Json& json, const char* name, std::map<std::string, std::string>& pairs) {
   const Json empty = Json::array();
-  for (const Json& item : json.contains("settings") ? json.at("settings") : empty) {
+  for (const Json& item : json.contains(name) ? json.at(name) : empty) {
     if (!item.is_array() || item.size() != 2) {
-      return make_error(ErrorKind::corrupt, "'settings' is not a list of pairs");
+      return make_error(ErrorKind::corrupt, fmt::format("'{}' is not a list of pairs", name));
     }
     ASCOPE_TRY_ASSIGN(std::string key, json_bytes(item.at(0)));
-    ASCOPE_TRY_ASSIGN(meta.settings[key], json_bytes(item.at(1)));
+    ASCOPE_TRY_ASSIGN(pairs[key], json_bytes(item.at(1)));
   }
+  return ok();
+}
+
+Result<void> read_lists(const Json& json, Meta& meta) {
+  ASCOPE_TRY(read_pairs(json, "settings", meta.settings));
+  ASCOPE_TRY(read_pairs(json, "facts", meta.facts));
+  const Json empty = Json::array();
   for (const Json& item : json.contains("mounts") ? json.at("mounts") : empty) {
     MountSpec mount;
     ASCOPE_TRY_ASSIGN(mount.host_path, member_bytes(item, "host_path"));
@@ -131,22 +143,18 @@ Result<std::string> read_at(int folder, const char* name) {
 
 }  // namespace
 
-std::string sandboxes_dir(const std::string& state_dir) {
-  return state_dir + "/sandboxes";
-}
-
 bool is_sandbox_id(std::string_view id) {
   return id.size() == 19 && id.substr(0, 3) == "sb-" &&
          id.find_first_not_of("0123456789abcdef", 3) == std::string_view::npos;
 }
 
-Result<Folder> Folder::open(const std::string& state_dir, const std::string& id) {
+Result<Folder> Folder::open(const std::string& dir, const std::string& id) {
   if (!is_sandbox_id(id)) {
     return make_error(ErrorKind::not_found, "no sandbox '" + id + "'");
   }
   Folder folder;
   folder.id_ = id;
-  folder.path_ = sandboxes_dir(state_dir) + "/" + id;
+  folder.path_ = dir + "/" + id;
   folder.fd_ = UniqueFd(::open(folder.path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!folder.fd_.is_open()) {
     if (errno == ENOENT) {
@@ -159,13 +167,13 @@ Result<Folder> Folder::open(const std::string& state_dir, const std::string& id)
   return folder;
 }
 
-Result<Folder> Folder::make(const std::string& state_dir, const std::string& id) {
-  ASCOPE_TRY(make_dirs(sandboxes_dir(state_dir), 0700));
-  const std::string path = sandboxes_dir(state_dir) + "/" + id;
+Result<Folder> Folder::make(const std::string& dir, const std::string& id) {
+  ASCOPE_TRY(make_dirs(dir, 0700));
+  const std::string path = dir + "/" + id;
   if (::mkdir(path.c_str(), 0700) != 0) {
     return errno_error("making sandbox folder '" + path + "'", errno);
   }
-  return open(state_dir, id);
+  return open(dir, id);
 }
 
 Result<bool> Folder::exists() const {
@@ -343,4 +351,4 @@ Result<void> Folder::remove() const {
   return ok();
 }
 
-}  // namespace ascope::bwrap
+}  // namespace ascope::local

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bubblewrap sandbox on disk: STATE/sandboxes/ID/ with meta.json (what it is), run.json (who runs it now),
-// mark (while a restore into it is not finished), lock, s (the guest's socket) and root/ (what is "/"
-// inside).
+// What this machine keeps of a sandbox of its own: a folder DIR/ID/ with meta.json (what it is), run.json
+// (who runs it now), mark (while a restore into it is not finished), lock, s (the guest's socket) and, where
+// its tree lies on our own disk, root/ (what is "/" inside).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include "core/base/fd.h"
 #include "core/tree/agent.h"
 
-namespace ascope::bwrap {
+namespace ascope::local {
 
 constexpr std::uint32_t kRangeIds = 65536;  // ids a sandbox of root has for its own
 
@@ -31,6 +31,7 @@ struct Meta {
   std::string settings_digest;
   std::string workspace_root = "/workspace";
   std::vector<MountSpec> mounts;
+  std::map<std::string, std::string> facts;  // a backend's own
 };
 
 struct Run {
@@ -40,17 +41,15 @@ struct Run {
   std::vector<std::string> cgroups;  // made for it, to be removed
 };
 
-// "STATE/sandboxes".
-std::string sandboxes_dir(const std::string& state_dir);
 bool is_sandbox_id(std::string_view id);
 
 // An open sandbox folder. All paths go through its descriptor.
 class Folder {
  public:
   // `not_found` if it is not there; `backend_unavailable` if that cannot be told.
-  static Result<Folder> open(const std::string& state_dir, const std::string& id);
+  static Result<Folder> open(const std::string& dir, const std::string& id);
   // Makes it, empty, private to us.
-  static Result<Folder> make(const std::string& state_dir, const std::string& id);
+  static Result<Folder> make(const std::string& dir, const std::string& id);
 
   [[nodiscard]] const std::string& id() const { return id_; }
   [[nodiscard]] const std::string& path() const { return path_; }
@@ -88,4 +87,4 @@ class Folder {
 // flock with waiting as ctx allows.
 Result<UniqueFd> lock_file(const OpContext& ctx, const std::string& path);
 
-}  // namespace ascope::bwrap
+}  // namespace ascope::local
