@@ -7,11 +7,13 @@ namespace ascope {
 
 // To add a backend: its constant here, and its line in the list.
 extern const BackendKind kBubblewrapBackend;
+extern const BackendKind kDockerBackend;
 
 namespace {
 
 const std::array kKinds = {
     &kBubblewrapBackend,
+    &kDockerBackend,
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "backends/bubblewrap/sandbox.h"
 #include "backends/bubblewrap/starter.h"
 #include "core/base/file.h"
+#include "core/base/json.h"
 #include "core/base/process.h"
 #include "core/base/random.h"
 
@@ -216,6 +217,16 @@ Result<std::unique_ptr<Backend>> open_bubblewrap(const OpContext& ctx, const Bac
   return std::unique_ptr<Backend>(std::make_unique<BubblewrapBackend>(std::move(site)));
 }
 
+Json bubblewrap_document(const DocumentFacts& facts) {
+  Json fields = Json::object();
+  fields["sandboxId"] = facts.info == nullptr ? Json(nullptr) : Json(facts.info->id);
+  fields["workspaceRoot"] = facts.settings->workspace_root;
+  fields["sandboxOwned"] = facts.owned;
+  fields["rootfs"] = facts.settings->rootfs;
+  fields["network"] = facts.settings->network;
+  return fields;
+}
+
 }  // namespace
 
 extern const BackendKind kBubblewrapBackend;
@@ -227,6 +238,7 @@ const BackendKind kBubblewrapBackend{
     .default_workspace_root = "/workspace",
     .home = "/home/agent",
     .open = open_bubblewrap,
+    .document_fields = bubblewrap_document,
 };
 
 }  // namespace ascope

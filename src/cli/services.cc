@@ -173,7 +173,13 @@ class Services final : public EngineServices {
     if (!backend_) {
       ASCOPE_TRY(make_state_dir());
       ASCOPE_TRY_ASSIGN(const std::string host, host_id(places_.state_dir));
-      ASCOPE_TRY_ASSIGN(backend_, kind_.open(ctx_, {places_.state_dir, places_.runtime_dir, host}));
+      BackendContext context{places_.state_dir, places_.runtime_dir, host};
+      context.environment = environment();
+      context.options = profile_.settings.options;
+      context.progress = [this](std::string_view what, std::uint64_t done, std::uint64_t total) {
+        progress(what, done, total);
+      };
+      ASCOPE_TRY_ASSIGN(backend_, kind_.open(ctx_, context));
     }
     return backend_.get();
   }
@@ -211,7 +217,7 @@ class Services final : public EngineServices {
 
   Result<void> make_state_dir() { return make_dirs(places_.state_dir, 0700); }
 
-  Result<Opened> open(const std::string& text, std::string_view key) {
+  static std::map<std::string, std::string> environment() {
     std::map<std::string, std::string> variables;
     for (char** item = environ; *item != nullptr; ++item) {
       const std::string_view pair = *item;
@@ -220,7 +226,11 @@ class Services final : public EngineServices {
         variables.emplace(pair.substr(0, equals), pair.substr(equals + 1));
       }
     }
-    ASCOPE_TRY_ASSIGN(const std::string expanded, expand_store_url(text, variables));
+    return variables;
+  }
+
+  Result<Opened> open(const std::string& text, std::string_view key) {
+    ASCOPE_TRY_ASSIGN(const std::string expanded, expand_store_url(text, environment()));
     ASCOPE_TRY_ASSIGN(StoreUrl url, parse_store_url(expanded));
     const StoreKind* kind = find_store_kind(url.scheme);
     if (kind == nullptr) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/fd.h"
+#include "core/base/json.h"
 #include "core/base/op_context.h"
 #include "core/base/secret.h"
 #include "core/slot_key.h"
@@ -180,7 +181,7 @@ class Toolbox {
                                                         const TreeSelection& selection) = 0;
   // Lays entries below the absolute path `root` (made with parents if missing; owner: the sandbox's user).
   // While the sandbox runs the guest does it inside. `exact` mode over a running bubblewrap sandbox is
-  // `unsupported`: stop() first.
+  // `unsupported`: quiesce() first.
   virtual Result<ApplyReport> apply(const OpContext& ctx, const std::string& root, TreeSource& source,
                                     const ApplyOptions& options) = 0;
   // Writes or removes (nullopt) the mark of a restore in progress below `root`, durably, and where nothing
@@ -211,6 +212,12 @@ class Sandbox {
   virtual Result<ResourceInfo> peek(const OpContext& ctx) { return info(ctx); }
   // Brings a stopped one back (a new process tree round the same disk). Nothing to do if it runs.
   virtual Result<void> start(const OpContext& ctx, const SandboxSettings& settings, std::uint64_t fence) = 0;
+  // Whether a running or stopped one can have these settings at its next start(). False: a new one must be
+  // made for them, and what is in this one brought over.
+  [[nodiscard]] virtual bool fits(const SandboxSettings& /*settings*/) const { return true; }
+  // Ends every process but what is needed to work on the files: before Toolbox::apply() in `exact` mode.
+  // Refused like stop().
+  virtual Result<void> quiesce(const OpContext& ctx, std::uint64_t fence) { return stop(ctx, fence); }
   // Ends all processes; the disk stays. Refused (`conflict`) with a fence lower than one it has seen.
   virtual Result<void> stop(const OpContext& ctx, std::uint64_t fence) = 0;
   // Ends it and removes its disk. Of what is gone it succeeds. Refused like stop().
@@ -246,6 +253,17 @@ struct BackendContext {
   std::string state_dir;
   std::string runtime_dir;  // $XDG_RUNTIME_DIR/ascope-sandbox or below state_dir
   std::string host;
+  std::map<std::string, std::string> environment{};  // of the calling program
+  std::map<std::string, std::string> options{};  // backend.options of the profile: which server to speak to
+  // Long work: what, bytes done, bytes in all (0: not known). May be empty.
+  std::function<void(std::string_view, std::uint64_t, std::uint64_t)> progress{};
+};
+
+// What a slot's document says of its sandbox (AgentScope's state documents).
+struct DocumentFacts {
+  const ResourceInfo* info = nullptr;  // none: the slot has no sandbox
+  const SandboxSettings* settings = nullptr;
+  bool owned = true;
 };
 
 struct BackendKind {
@@ -254,8 +272,10 @@ struct BackendKind {
   bool host_bound = false;    // its sandboxes live on one host: live.bound is set
   bool holds_system = false;  // `persist: all` is its default: everything that differs from the root folder
   std::string_view default_workspace_root;
-  std::string_view home;  // HOME of the default user
+  std::string_view home;  // HOME of the default user; empty: it is the image's to say
   Result<std::unique_ptr<Backend>> (*open)(const OpContext&, const BackendContext&) = nullptr;
+  std::string_view id_field = "sandboxId";  // the document's name for ResourceInfo::id
+  Json (*document_fields)(const DocumentFacts&) = nullptr;
 };
 
 }  // namespace ascope

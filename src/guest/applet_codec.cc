@@ -30,7 +30,7 @@ bool decode_list(Decoder& from, std::vector<std::string>& list) {
 
 }  // namespace
 
-std::vector<std::string> encode_unpack(const std::string& root, const ApplyOptions& options) {
+std::vector<std::string> encode_unpack(const std::string& root, const ApplyOptions& options, bool asks) {
   std::string bytes;
   Encoder<std::string> to(bytes);
   to.str(root);
@@ -52,11 +52,15 @@ std::vector<std::string> encode_unpack(const std::string& root, const ApplyOptio
     to.str(old_path);
     to.str(new_path);
   }
+  if (asks) {
+    to.u8(1);
+  }
   // An argument holds no NUL: hex.
   return {"unpack", to_hex(bytes)};
 }
 
-bool decode_unpack(const std::vector<std::string>& argv, std::string& root, ApplyOptions& options) {
+bool decode_unpack(const std::vector<std::string>& argv, std::string& root, ApplyOptions& options,
+                   bool& asks) {
   if (argv.size() != 2) {
     return false;
   }
@@ -87,7 +91,96 @@ bool decode_unpack(const std::vector<std::string>& argv, std::string& root, Appl
     std::string old_path(from.str());
     options.rename.emplace_back(std::move(old_path), std::string(from.str()));
   }
+  asks = from.ok() && !from.at_end() && from.u8() == 1;
   return from.at_end() && !root.empty() && root.front() == '/' && options.mode <= ApplyMode::fresh;
+}
+
+Result<void> PieceSink::write(ByteView data) {
+  constexpr std::size_t kMostBytes = 1U << 20U;
+  while (!data.empty()) {
+    const ByteView piece = data.substr(0, kMostBytes);
+    std::string header;
+    Encoder<std::string>(header).u32(static_cast<std::uint32_t>(piece.size()));
+    ASCOPE_TRY(inner_.write(header));
+    ASCOPE_TRY(inner_.write(piece));
+    data.remove_prefix(piece.size());
+  }
+  return ok();
+}
+
+Result<void> PieceSink::finish() {
+  return inner_.write(std::string_view("\0\0\0\0", 4));
+}
+
+Result<std::size_t> PieceSource::read(std::span<char> buffer) {
+  while (left_ == 0 && !ended_) {
+    char header[4];
+    for (std::size_t have = 0; have < sizeof header;) {
+      ASCOPE_TRY_ASSIGN(const std::size_t count, inner_.read({header + have, sizeof header - have}));
+      if (count == 0) {
+        return make_error(ErrorKind::corrupt, "a stream of pieces was cut");
+      }
+      have += count;
+    }
+    left_ = Decoder({header, sizeof header}).u32();
+    ended_ = left_ == 0;
+  }
+  if (ended_ || buffer.empty()) {
+    return std::size_t{0};
+  }
+  ASCOPE_TRY_ASSIGN(const std::size_t count, inner_.read(buffer.first(std::min(left_, buffer.size()))));
+  if (count == 0) {
+    return make_error(ErrorKind::corrupt, "a stream of pieces was cut");
+  }
+  left_ -= count;
+  return count;
+}
+
+std::string encode_pack(const PackRequest& request) {
+  std::string bytes;
+  Encoder<std::string> to(bytes);
+  to.str(request.base);
+  encode_list(to, request.roots);
+  encode_list(to, request.skip);
+  encode_list(to, request.exclude);
+  to.u8(request.metadata_only ? 1 : 0);
+  return bytes;
+}
+
+bool decode_pack(std::string_view bytes, PackRequest& request) {
+  Decoder from(bytes);
+  request.base = from.str();
+  if (!decode_list(from, request.roots) || !decode_list(from, request.skip) ||
+      !decode_list(from, request.exclude)) {
+    return false;
+  }
+  request.metadata_only = from.u8() != 0;
+  return from.at_end() && !request.base.empty() && request.base.front() == '/';
+}
+
+std::string encode_place(const PlaceReply& reply) {
+  std::string bytes;
+  Encoder<std::string> to(bytes);
+  to.str(reply.problem);
+  to.u8(reply.exists ? 1 : 0);
+  to.u8(reply.empty ? 1 : 0);
+  to.u32(reply.uid);
+  to.u32(reply.gid);
+  to.str(reply.user);
+  to.str(reply.home);
+  return bytes;
+}
+
+bool decode_place(std::string_view bytes, PlaceReply& reply) {
+  Decoder from(bytes);
+  reply.problem = from.str();
+  reply.exists = from.u8() != 0;
+  reply.empty = from.u8() != 0;
+  reply.uid = from.u32();
+  reply.gid = from.u32();
+  reply.user = from.str();
+  reply.home = from.str();
+  return from.at_end();
 }
 
 std::string encode_reply(const Result<ApplyReport>& reply) {

@@ -37,14 +37,31 @@ Result<UniqueFd> open_root(const std::string& path, std::vector<std::string>& ma
 Result<ApplyReport> unpack(const std::vector<std::string>& argv) {
   std::string root;
   ApplyOptions options;
-  if (!decode_unpack(argv, root, options)) {
+  bool asks = false;
+  if (!decode_unpack(argv, root, options, asks)) {
     return make_error(ErrorKind::internal, "the guest was given unreadable options");
   }
   std::vector<std::string> made;
   ASCOPE_TRY_ASSIGN(UniqueFd fd, open_root(root, made));
   FdSource input{UniqueFd(0)};
+  if (options.mode == ApplyMode::exact) {
+    // What is mounted there is no part of the tree, and cannot be removed.
+    ASCOPE_TRY_ASSIGN(const std::vector<std::string> mounts, mounts_below(root));
+    options.skip_paths.insert(options.skip_paths.end(), mounts.begin(), mounts.end());
+  }
+  if (asks) {
+    options.before_change = [&input]() -> Result<void> {
+      ASCOPE_TRY(write_all(1, std::string_view(&kStaged, 1)));
+      char answer = 0;
+      ASCOPE_TRY_ASSIGN(const std::size_t count, input.read({&answer, 1}));
+      return count == 1 && answer == kGoOn
+                 ? ok()
+                 : Result<void>(make_error(ErrorKind::cancelled, "the change was called off"));
+    };
+  }
   std::vector<TreeNote> notes;
-  const auto source = read_tree_stream(input, &notes);
+  PieceSource pieces(input);
+  const auto source = read_tree_stream(asks ? static_cast<ByteSource&>(pieces) : input, &notes);
   auto report = apply_tree(OpContext{}, std::move(fd), *source, options);
   if (!report) {
     for (auto folder = made.rbegin(); folder != made.rend() && ::rmdir(folder->c_str()) == 0; ++folder) {
@@ -58,11 +75,16 @@ Result<ApplyReport> unpack(const std::vector<std::string>& argv) {
 }  // namespace
 
 int run_applet(const std::vector<std::string>& argv) {
-  if (argv.empty() || argv.front() != "unpack") {
+  if (argv.empty()) {
     return 2;
   }
-  const auto written = write_all(1, encode_reply(unpack(argv)));
-  return written ? 0 : 1;
+  if (argv.front() == "unpack") {
+    return write_all(1, encode_reply(unpack(argv))) ? 0 : 1;
+  }
+  if (argv.front() == "pack") {
+    return run_pack(0, 1) ? 0 : 1;
+  }
+  return write_all(1, encode_place(run_place(argv))) ? 0 : 1;
 }
 
 }  // namespace ascope::guest

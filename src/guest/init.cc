@@ -27,8 +27,10 @@ constexpr int kMaxSessions = 128;
 constexpr int kMaxJobs = 1024;
 constexpr std::uint64_t kMaxFreezeMs = 60000;
 constexpr std::uint64_t kDefaultIdleMs = 15ULL * 60 * 1000;
-constexpr std::uint64_t kJobPatienceMs = 2000;  // for a job to end what it started, once its limit passed
-constexpr int kJobOomScore = 500;               // above what the guest itself was started with
+constexpr std::uint64_t kJobPatienceMs = 2000;   // for a job to end what it started, once its limit passed
+constexpr std::uint64_t kOutsideGraceMs = 3000;  // between TERM and the end, at a signal from outside
+constexpr std::uint64_t kClearMs = 5000;
+constexpr int kJobOomScore = 500;  // above what the guest itself was started with
 
 struct RunningJob {
   pid_t pid = 0;
@@ -57,6 +59,8 @@ class Init {
   bool on_status(Session& session);
   bool on_freeze(Session& session);
   bool on_terminate(Session& session, std::string_view payload);
+  bool on_clear(Session& session);
+  void begin_end(std::uint64_t grace_ms);
   bool done(Session& session);
   void thaw();
   void close_session(Session& session);
@@ -124,6 +128,8 @@ void Init::set_up() {
   sigset_t children;
   ::sigemptyset(&children);
   ::sigaddset(&children, SIGCHLD);
+  ::sigaddset(&children, SIGTERM);
+  ::sigaddset(&children, SIGINT);
   signal_fd_ = ::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -239,7 +245,7 @@ bool Init::handle(Session& session, FrameType type, std::string_view payload) {
   if (!session.greeted) {
     return false;
   }
-  const bool changes = type == FrameType::terminate || type == FrameType::config;
+  const bool changes = type == FrameType::terminate || type == FrameType::config || type == FrameType::clear;
   if ((session.fence != 0 || changes) && session.fence < highest_fence_) {
     SmallFrame frame(FrameType::refused);
     Encoder<SmallFrame>(frame).u64(highest_fence_);
@@ -271,6 +277,8 @@ bool Init::handle(Session& session, FrameType type, std::string_view payload) {
       return done(session);
     case FrameType::terminate:
       return on_terminate(session, payload);
+    case FrameType::clear:
+      return on_clear(session);
     default:
       return false;
   }
@@ -301,12 +309,13 @@ bool Init::on_exec(Session& session, std::string_view payload) {
   if (terminate_at_ != 0) {
     return false;  // the end before `accepted`: it did not start
   }
-  if (freezer_ != nullptr) {
-    session.waiting = true;  // served by thaw()
-    return true;
-  }
+  const std::string_view last = payload;
   if (!session.gathered().empty()) {
-    if (!session.gather(payload)) {
+    if (freezer_ != nullptr) {
+      session.waiting = true;  // served by thaw()
+      return true;
+    }
+    if (!session.gather(last)) {
       return false;
     }
     payload = session.gathered();
@@ -315,6 +324,10 @@ bool Init::on_exec(Session& session, std::string_view payload) {
   std::string_view rest;
   if (!decode(payload, head, rest) || job_count_ == kMaxJobs) {
     return false;
+  }
+  if (freezer_ != nullptr && (head.flags & kApplet) == 0) {
+    session.waiting = true;
+    return true;
   }
   return fork_job(session, head, payload);
 }
@@ -417,12 +430,30 @@ bool Init::on_terminate(Session& session, std::string_view payload) {
   if (!from.at_end()) {
     return false;
   }
+  begin_end(grace_ms);
+  terminator_ = &session;
+  return true;
+}
+
+void Init::begin_end(std::uint64_t grace_ms) {
   ::kill(-1, SIGTERM);
   ::kill(-1, SIGCONT);
   freezer_ = nullptr;
-  terminator_ = &session;
   terminate_at_ = now_ms() + grace_ms;
-  return true;
+}
+
+bool Init::on_clear(Session& session) {
+  const std::uint64_t until = now_ms() + kClearMs;
+  freezer_ = nullptr;
+  while (::kill(-1, SIGKILL) == 0 || errno != ESRCH) {
+    if (now_ms() >= until) {
+      return false;  // something cannot be killed: no answer is an error there
+    }
+    sleep_ms(1);
+    reap();
+  }
+  reap();
+  return done(session);
 }
 
 void Init::close_session(Session& session) {
@@ -439,6 +470,11 @@ void Init::close_session(Session& session) {
 void Init::reap() {
   signalfd_siginfo info{};
   while (::read(signal_fd_, &info, sizeof info) > 0) {
+    // The engine or the machine ends us. The kernel says 0 for a sender outside only: what runs inside has no
+    // say.
+    if (info.ssi_signo != SIGCHLD && info.ssi_pid == 0 && terminate_at_ == 0) {
+      begin_end(kOutsideGraceMs);
+    }
   }
   while (true) {
     int status = 0;

@@ -14,6 +14,11 @@ struct InitOptions {
   std::string sandbox;
 };
 
+// For a sandbox that gets no descriptors when it is started: binds FOLDER/s, waits there for the client that
+// brings the socket to listen on, and removes FOLDER/s. That connection is the `ready_fd`. False if nobody
+// came in time.
+bool receive_socket(const char* folder, InitOptions& options);
+
 // Does not return.
 [[noreturn]] void run_init(const InitOptions& options);
 

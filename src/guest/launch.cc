@@ -5,10 +5,12 @@
 #include <csignal>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "guest/applets.h"
@@ -111,7 +113,7 @@ bool has_nul(const Prepared& prepared) {
 bool prepare(const ExecBody& body, const GuestConfig& config, const LaunchPlan& plan, Prepared& out,
              LaunchFailure& failure) {
   const std::string_view wanted =
-      plan.applet_as_root && !config.one_user ? std::string_view("root") : body.user;
+      plan.applet_as_root && !config.one_user ? std::string_view("0:0") : body.user;
   if (!find_user(config, wanted, out.user)) {
     failure = {FailStage::user, ENOENT};
     return false;
@@ -142,6 +144,13 @@ void limit(__rlimit_resource_t resource, std::uint64_t value) {
   }
 }
 
+// With no_new_privs, which we have, no exec brings any back.
+bool drop_capabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2] = {};
+  return ::syscall(SYS_capset, &header, none) == 0;
+}
+
 // Descriptors, terminal, limits, ids and folder of the new process. Everything here is a system call: it runs
 // in memory shared with the parent.
 bool set_up_child(const Prepared& prepared, const GuestConfig& config, const LaunchPlan& plan,
@@ -164,6 +173,9 @@ bool set_up_child(const Prepared& prepared, const GuestConfig& config, const Lau
   if (!config.one_user && (::setgroups(prepared.user.groups.size(), prepared.user.groups.data()) != 0 ||
                            ::setresgid(prepared.user.gid, prepared.user.gid, prepared.user.gid) != 0 ||
                            ::setresuid(prepared.user.uid, prepared.user.uid, prepared.user.uid) != 0)) {
+    return false;
+  }
+  if (config.no_capabilities && !plan.applet && !drop_capabilities()) {
     return false;
   }
   failure.stage = FailStage::cwd;

@@ -91,6 +91,22 @@ void add_groups(User& user) {
   }
 }
 
+bool find_group(std::string_view name, gid_t& gid) {
+  const std::string text = read_database("/etc/group");
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    std::string_view line = take_until(rest, '\n');
+    const std::string_view line_name = take_until(line, ':');
+    take_until(line, ':');
+    std::uint32_t found = 0;
+    if (line_name == name && parse_id(take_until(line, ':'), found)) {
+      gid = found;
+      return true;
+    }
+  }
+  return false;
+}
+
 bool find_any_user(const GuestConfig& config, std::string_view wanted, User& user) {
   if (wanted.empty() || wanted == config.user) {
     user = User{config.uid, config.gid, config.user, config.home, {}};
@@ -100,7 +116,7 @@ bool find_any_user(const GuestConfig& config, std::string_view wanted, User& use
   std::uint32_t uid = 0;
   if (parse_id(take_until(ids, ':'), uid)) {
     std::uint32_t gid = 0;
-    if (!ids.empty() && !parse_id(ids, gid)) {
+    if (!ids.empty() && !parse_id(ids, gid) && !find_group(ids, gid)) {
       return false;
     }
     if (!find_in_passwd({}, uid, user)) {
@@ -115,7 +131,12 @@ bool find_any_user(const GuestConfig& config, std::string_view wanted, User& use
     user = User{0, 0, "root", "/root", {}};
     return true;
   }
-  return find_in_passwd(wanted, 0, user);
+  std::string_view group = wanted;
+  const std::string_view name = take_until(group, ':');
+  if (name.empty() || !find_in_passwd(name, 0, user)) {
+    return false;
+  }
+  return group.empty() || parse_id(group, user.gid) || find_group(group, user.gid);
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ struct User {
   std::vector<gid_t> groups;  // supplementary
 };
 
-// `wanted`: empty for the config's own, a name, or "UID" or "UID:GID". False if there is no such user here.
+// `wanted`: empty for the config's own, a name or "UID", with ":GROUP" or ":GID" behind it. False if there is
+// no such user here.
 bool find_user(const GuestConfig& config, std::string_view wanted, User& user);
 
 }  // namespace ascope::guest

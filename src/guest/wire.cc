@@ -99,7 +99,7 @@ std::optional<FrameHeader> parse_header(std::string_view bytes) {
   const bool padded = from.u8() == 0 && from.u8() == 0 && from.u8() == 0;
   if (!from.ok() || !padded || header.length > kMaxFrame ||
       type < static_cast<std::uint8_t>(FrameType::hello) ||
-      type > static_cast<std::uint8_t>(FrameType::refused)) {
+      type > static_cast<std::uint8_t>(FrameType::clear)) {
     return std::nullopt;
   }
   return header;
@@ -117,6 +117,9 @@ void encode(std::string& out, const GuestConfig& config) {
   to.u64(config.max_processes);
   to.u64(config.max_data_bytes);
   encode_pairs(to, config.environment);
+  if (config.no_capabilities) {
+    to.u8(1);
+  }
 }
 
 bool decode(std::string_view payload, GuestConfig& config) {
@@ -130,7 +133,11 @@ bool decode(std::string_view payload, GuestConfig& config) {
   config.cwd = from.str();
   config.max_processes = from.u64();
   config.max_data_bytes = from.u64();
-  return decode_pairs(from, config.environment) && from.at_end();
+  if (!decode_pairs(from, config.environment)) {
+    return false;
+  }
+  config.no_capabilities = !from.at_end() && from.u8() == 1;
+  return from.at_end();
 }
 
 void encode(std::string& out, const ExecHead& head, const ExecBody& body) {

@@ -18,6 +18,7 @@
 //   detach     (end of the connection no longer ends the job)
 //   freeze     (until thaw or the end of the connection)      done
 //   thaw                                                      done
+//   clear      (kills every process but the guest)            done
 //   status                                                    status_reply u32 count, count × str
 //   terminate  u32 grace in ms                                done, then the guest exits
 //   anything with a fence below the highest one               refused u64 highest fence
@@ -57,6 +58,7 @@ enum class FrameType : std::uint8_t {
   terminate,
   done,
   refused,
+  clear,
 };
 
 // Appends fields to anything with append(const char*, std::size_t).
@@ -142,6 +144,7 @@ struct GuestConfig {
   std::uint64_t max_processes = 0;   // RLIMIT_NPROC, 0: as inherited
   std::uint64_t max_data_bytes = 0;  // RLIMIT_DATA, 0: as inherited
   std::vector<std::pair<std::string, std::string>> environment;
+  bool no_capabilities = false;  // commands get none, root's neither
 };
 void encode(std::string& out, const GuestConfig& config);
 bool decode(std::string_view payload, GuestConfig& config);

@@ -11,6 +11,7 @@ namespace ascope::docker {
 namespace {
 
 constexpr std::size_t kMaxShown = 500;
+constexpr std::size_t kMaxWarnings = 20;
 constexpr std::size_t kMaxList = 100000;
 constexpr Millis kPingLimit{20000};
 
@@ -473,8 +474,8 @@ Result<void> Engine::pull_image(const OpContext& ctx, const std::string& referen
   return ok();
 }
 
-Result<std::string> Engine::create_container(const OpContext& ctx, const std::string& name,
-                                             const std::string& platform, const Json& body) {
+Result<Engine::Created> Engine::create_container(const OpContext& ctx, const std::string& name,
+                                                 const std::string& platform, const Json& body) {
   const std::string what = fmt::format("creating container '{}'", name);
   const Call call{.what = what,
                   .method = "POST",
@@ -483,7 +484,18 @@ Result<std::string> Engine::create_container(const OpContext& ctx, const std::st
                   .body = body};
   ASCOPE_TRY_ASSIGN(const Json json, ask_json(ctx, call));
   auto id = get_id(json);
-  return id ? std::move(id) : failure(what, std::move(id).error());
+  if (!id) {
+    return failure(what, std::move(id).error());
+  }
+  Created created{std::move(*id), {}};
+  if (const Json* warnings = member(json, "Warnings"); warnings != nullptr && warnings->is_array()) {
+    for (const Json& item : *warnings) {
+      if (item.is_string() && created.warnings.size() < kMaxWarnings) {
+        created.warnings.push_back(shown_text(item.get<std::string>()));
+      }
+    }
+  }
+  return created;
 }
 
 Result<void> Engine::start_container(const OpContext& ctx, const std::string& id) {

@@ -76,10 +76,14 @@ class Engine {
   Result<void> pull_image(const OpContext& ctx, const std::string& reference, const std::string& platform,
                           const PullProgress& progress);
 
-  // The new container's id. `not_found`: the image is not there (any more); `conflict`: the name is taken;
+  struct Created {
+    std::string id;
+    std::vector<std::string> warnings;  // what of the settings does not hold
+  };
+  // The new container. `not_found`: the image is not there (any more); `conflict`: the name is taken;
   // `config`: the engine refuses the settings.
-  Result<std::string> create_container(const OpContext& ctx, const std::string& name,
-                                       const std::string& platform, const Json& body);
+  Result<Created> create_container(const OpContext& ctx, const std::string& name, const std::string& platform,
+                                   const Json& body);
   Result<void> start_container(const OpContext& ctx, const std::string& id);
   // Nothing to do if it does not run (any more).
   Result<void> kill_container(const OpContext& ctx, const std::string& id);

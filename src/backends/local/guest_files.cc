@@ -3,6 +3,8 @@
 
 #include <cerrno>
 #include <csignal>
+#include <functional>
+#include <future>
 #include <sys/socket.h>
 #include <thread>
 
@@ -29,35 +31,80 @@ class HeldFreeze final : public Toolbox::Freeze {
   UniqueFd connection_;  // its end thaws
 };
 
+// The guest's report; before it, where the guest asks, the moment when all is staged.
+class ReplySink final : public ByteSink {
+ public:
+  ReplySink(std::function<Result<void>()> before_change, std::promise<bool>& go_on)
+      : before_change_(std::move(before_change)), go_on_(go_on) {}
+
+  Result<void> write(ByteView data) override {
+    if (before_change_ && !data.empty() && data.front() == guest::kStaged) {
+      data.remove_prefix(1);
+      const auto before_change = std::exchange(before_change_, nullptr);
+      result_ = before_change();
+      finish(result_.has_value());
+    }
+    return reply_.write(data);
+  }
+  // Without a question the guest did not get so far.
+  void finish(bool may = false) {
+    if (!finished_) {
+      finished_ = true;
+      go_on_.set_value(may);
+    }
+  }
+  [[nodiscard]] const Result<void>& result() const { return result_; }
+  std::string take() { return reply_.take(); }
+
+ private:
+  std::function<Result<void>()> before_change_;
+  std::promise<bool>& go_on_;
+  StringSink reply_{kMaxReplyBytes};
+  Result<void> result_;
+  bool finished_ = false;
+};
+
 }  // namespace
 
 Result<ApplyReport> unpack_inside(const OpContext& ctx, UniqueFd connection, const std::string& root,
                                   TreeSource& source, const ApplyOptions& options, bool as_root) {
-  if (options.before_change) {
+  const bool asks = options.mode == ApplyMode::exact && options.before_change;
+  if (options.before_change && !asks) {
     ASCOPE_TRY(options.before_change());
   }
   ASCOPE_TRY_ASSIGN(Pipe feed, make_pipe());
   Result<void> fed;
-  std::thread feeder([&source, &fed, out = std::move(feed.write_end)]() mutable {
-    sigset_t broken_pipe;
-    ::sigemptyset(&broken_pipe);
-    ::sigaddset(&broken_pipe, SIGPIPE);
-    ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
-    FdSink sink(out.get());
-    fed = write_tree_stream(source, sink);
-    out.reset();
-  });
+  std::promise<bool> go_on;  // set once the guest asked, or is gone
+  std::thread feeder(
+      [&source, &fed, asks, go_on = go_on.get_future(), out = std::move(feed.write_end)]() mutable {
+        sigset_t broken_pipe;
+        ::sigemptyset(&broken_pipe);
+        ::sigaddset(&broken_pipe, SIGPIPE);
+        ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);
+        FdSink sink(out.get());
+        guest::PieceSink pieces(sink);
+        fed = write_tree_stream(source, asks ? static_cast<ByteSink&>(pieces) : sink);
+        if (fed && asks) {
+          fed = pieces.finish();
+        }
+        if (fed && asks && go_on.get()) {
+          fed = sink.write(std::string_view(&guest::kGoOn, 1));
+        }
+        out.reset();
+      });
   ExecRequest request;
-  request.argv = guest::encode_unpack(root, options);
+  request.argv = guest::encode_unpack(root, options, asks);
   request.job = "unpack";
-  StringSink reply(kMaxReplyBytes);
+  ReplySink reply(asks ? options.before_change : nullptr, go_on);
   auto outcome = guest::exec(ctx, std::move(connection), request, {feed.read_end.get(), &reply, nullptr, -1},
                              {.applet = true, .as_root = as_root});
   feed.read_end.reset();  // frees the feeder if the job ended early
+  reply.finish();
   feeder.join();
   if (!outcome) {
     return std::move(outcome).error();
   }
+  ASCOPE_TRY(reply.result());
   const std::string bytes = reply.take();
   if (bytes.empty()) {
     return make_error(ErrorKind::incomplete, "the guest ended while it wrote the files below '" + root + "'");

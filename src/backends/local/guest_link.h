@@ -28,8 +28,8 @@ Result<bool> wait_for_end(const OpContext& ctx, pid_t pid, std::uint64_t start_t
 // Waits up to `limit` for the end of whatever process has this pid.
 void await_end(pid_t pid, Millis limit);
 
-// Asks the guest to end itself and all others, and waits for it; false if it did not and must be killed. `conflict`
-// and `cancelled` are errors, silence is not.
+// Asks the guest to end itself and all others, and waits for it; false if it did not and must be killed.
+// `conflict` and `cancelled` are errors, silence is not.
 Result<bool> ask_to_end(const OpContext& ctx, int connection, std::uint64_t fence, const Run& run);
 // The commands that run now, as the guest names them.
 Result<std::vector<std::string>> running_jobs(const OpContext& ctx, int connection);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <charconv>
 #include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -96,9 +97,39 @@ void add_mapped_files(std::string_view maps, std::set<std::uint64_t>& inodes) {
   }
 }
 
-Result<std::optional<std::set<std::uint64_t>>> mapped_files_below(pid_t guest) {
-  using Found = std::optional<std::set<std::uint64_t>>;
-  std::optional<std::set<pid_t>> before = descendants(guest);
+namespace {
+
+using Found = std::optional<std::set<std::uint64_t>>;
+using ListProcesses = std::optional<std::set<pid_t>> (*)(pid_t guest);
+
+// nullopt where a process does not let us look.
+std::optional<std::set<pid_t>> namespace_members(pid_t guest) {
+  struct stat its{};
+  const auto look = [](pid_t pid, struct stat& info) {
+    return ::stat((proc_folder(pid) + "/ns/pid").c_str(), &info) == 0;
+  };
+  std::optional<std::set<pid_t>> out = descendants(guest);
+  const auto names = list_dir("/proc");
+  if (!out || !names) {
+    return std::nullopt;
+  }
+  if (!look(guest, its)) {
+    return errno == ENOENT || errno == ESRCH ? out : std::nullopt;
+  }
+  for (const std::string& name : *names) {
+    pid_t pid = 0;
+    struct stat info{};
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (parsed.ec == std::errc{} && parsed.ptr == name.data() + name.size() && pid != guest &&
+        look(pid, info) && info.st_ino == its.st_ino) {
+      out->insert(pid);
+    }
+  }
+  return out;
+}
+
+Result<Found> mapped_files(pid_t guest, ListProcesses list) {
+  std::optional<std::set<pid_t>> before = list(guest);
   for (int look = 0; before && look < kMostLooks; ++look) {
     std::set<std::uint64_t> inodes;
     for (const pid_t pid : *before) {
@@ -108,13 +139,23 @@ Result<std::optional<std::set<std::uint64_t>>> mapped_files_below(pid_t guest) {
       }
       add_mapped_files(*maps, inodes);
     }
-    const auto after = descendants(guest);
+    const auto after = list(guest);
     if (after == before) {
       return Found(std::move(inodes));
     }
     before = after;
   }
   return Found();
+}
+
+}  // namespace
+
+Result<std::optional<std::set<std::uint64_t>>> mapped_files_below(pid_t guest) {
+  return mapped_files(guest, descendants);
+}
+
+Result<std::optional<std::set<std::uint64_t>>> mapped_files_beside(pid_t guest) {
+  return mapped_files(guest, namespace_members);
 }
 
 }  // namespace ascope::local

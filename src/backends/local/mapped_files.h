@@ -18,5 +18,8 @@ void add_mapped_files(std::string_view maps, std::set<std::uint64_t>& inodes);
 // Of every process below `guest` (as this host numbers it), itself not; nullopt: cannot be told, for a
 // process does not let us look or they come and go too fast.
 Result<std::optional<std::set<std::uint64_t>>> mapped_files_below(pid_t guest);
+// The same of every other process in the guest's process namespace too: a container engine's exec is no child
+// of it.
+Result<std::optional<std::set<std::uint64_t>>> mapped_files_beside(pid_t guest);
 
 }  // namespace ascope::local

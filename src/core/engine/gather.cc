@@ -480,7 +480,7 @@ Result<SlotView> view_from_state(EngineServices& services, const OpContext& ctx,
                                      services.profile().snapshot_store};
     view.aux.history.insert(view.aux.history.begin(), *item);
   }
-  ASCOPE_TRY_ASSIGN(const auto sandbox, get_optional_string(document, "sandboxId"));
+  ASCOPE_TRY_ASSIGN(const auto sandbox, get_optional_string(document, services.backend_kind().id_field));
   if (sandbox) {
     LiveMark live;
     live.backend = services.backend_kind().name;

@@ -164,7 +164,7 @@ class Restorer {
     const std::string head = meta && meta->head ? meta->head->snapshot : "";
     receipt_.parent = head;
     // Ending what runs first makes the safety snapshot whole and the restore final.
-    ASCOPE_TRY(attached_->sandbox->stop(ctx_, session_.fence()));
+    ASCOPE_TRY(attached_->sandbox->quiesce(ctx_, session_.fence()));
     ASCOPE_TRY_ASSIGN(const TreeProbe probe,
                       attached_->sandbox->files().probe(ctx_, services_.profile().workspace_root));
     if (probe.marked && !options_.paths.empty()) {

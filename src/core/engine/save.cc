@@ -268,12 +268,7 @@ Result<std::string> slot_document(EngineServices& services, const SlotRecord& pr
       snapshot = Json{{"type", "local"}, {"basePath", folder}, {"id", snapshot_id}};
     }
   }
-  Json fields = Json::object();
-  fields["sandboxId"] = info == nullptr ? Json(nullptr) : Json(info->id);
-  fields["workspaceRoot"] = profile.workspace_root;
-  fields["sandboxOwned"] = owned;
-  fields["rootfs"] = profile.settings.rootfs;
-  fields["network"] = profile.settings.network;
+  const Json fields = services.backend_kind().document_fields({info, &profile.settings, owned});
   Json document =
       make_document(services.backend_kind().name, session_id, fields, snapshot, manifest_document(profile));
   document["workspaceProjectionHash"] = projection_hash.empty() ? Json(nullptr) : Json(projection_hash);

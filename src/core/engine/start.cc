@@ -198,7 +198,7 @@ class Starter {
     } else {
       sandbox_ = std::move(found_.sandbox);
     }
-    ASCOPE_TRY(sandbox_->stop(ctx_, session_.fence()));
+    ASCOPE_TRY(sandbox_->quiesce(ctx_, session_.fence()));
     ASCOPE_TRY(restore_tree(services_, ctx_, *sandbox_, *head_, fresh, session_.fence(), receipt_));
     receipt_.restored = head_->snapshot;
     PhaseTimer timer(receipt_, "sandbox", *ctx_.clock);

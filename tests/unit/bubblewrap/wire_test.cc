@@ -65,7 +65,12 @@ TEST_CASE("unpack options and reports come back") {
   options.mode = ApplyMode::fresh;
   std::string root;
   ApplyOptions back;
-  REQUIRE(decode_unpack(encode_unpack("/w", options), root, back));
+  bool asks = true;
+  REQUIRE(decode_unpack(encode_unpack("/w", options), root, back, asks));
+  CHECK(!asks);
+  ApplyOptions asking;
+  REQUIRE(decode_unpack(encode_unpack("/w", options, true), root, asking, asks));
+  CHECK(asks);
   CHECK(root == "/w");
   CHECK(back.skip_paths == options.skip_paths);
   CHECK(back.rename == options.rename);
@@ -83,4 +88,51 @@ TEST_CASE("unpack options and reports come back") {
   for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
     CHECK(!decode_reply(std::string_view(bytes).substr(0, cut)).has_value());
   }
+}
+
+TEST_CASE("requests of the file work come back, and cut ones do not") {
+  PackRequest request{"/w", {"a", "b\xff"}, {"s"}, {"*.o"}, true};
+  const std::string bytes = encode_pack(request);
+  PackRequest back;
+  REQUIRE(decode_pack(bytes, back));
+  CHECK(back.base == "/w");
+  CHECK(back.roots == request.roots);
+  CHECK(back.skip == request.skip);
+  CHECK(back.exclude == request.exclude);
+  CHECK(back.metadata_only);
+  const PlaceReply place{"", true, false, 5, 6, "u", "/h"};
+  PlaceReply place_back;
+  const std::string reply = encode_place(place);
+  REQUIRE(decode_place(reply, place_back));
+  CHECK(place_back.gid == 6);
+  CHECK(place_back.home == "/h");
+  for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
+    PackRequest none;
+    CHECK(!decode_pack(std::string_view(bytes).substr(0, cut), none));
+  }
+  for (std::size_t cut = 0; cut < reply.size(); ++cut) {
+    PlaceReply none;
+    CHECK(!decode_place(std::string_view(reply).substr(0, cut), none));
+  }
+  PackRequest relative{"w", {}, {}, {}, false};
+  CHECK(!decode_pack(encode_pack(relative), back));
+}
+
+TEST_CASE("pieces mark the end of what comes in them") {
+  StringSink whole;
+  PieceSink sink(whole);
+  const std::string big(3U << 20U, 'x');
+  CHECK(sink.write("ab").has_value());
+  CHECK(sink.write("").has_value());
+  CHECK(sink.write(big).has_value());
+  CHECK(sink.finish().has_value());
+  const std::string bytes = whole.take() + "behind";
+  ViewSource raw(bytes);
+  PieceSource source(raw);
+  CHECK(read_all(source, 8U << 20U).value() == "ab" + big);
+  char rest[16];
+  CHECK(raw.read(rest).value() == 6);
+  ViewSource cut(std::string_view(bytes).substr(0, 5));
+  PieceSource broken(cut);
+  CHECK(read_all(broken, 100).error().kind == ErrorKind::corrupt);
 }
