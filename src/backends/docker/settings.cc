@@ -402,9 +402,10 @@ class Planner {
         std::isdigit(static_cast<unsigned char>(text[text.size() - 2])) != 0) {
       const char unit = static_cast<char>(std::toupper(static_cast<unsigned char>(text.back())));
       const std::string number = text.substr(0, text.size() - 1);
-      return unit == 'B' ? number : number + unit + "iB";
+      return unit == 'B' ? text : number + unit + "iB";
     }
-    return text;
+    const bool bare = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    return bare ? text + "B" : text;
   }
   Result<void> set_pids(const std::string& name, const std::string& value) {
     ASCOPE_TRY_ASSIGN(const std::int64_t pids, number_of(name, value));

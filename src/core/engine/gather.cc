@@ -188,6 +188,7 @@ class Gatherer {
 
   void sandbox_unknown(const Error& error) {
     out_.facts.sandbox = SandboxFact::unknown;
+    out_.sandbox_problem = error;
     add_evidence(receipt_, "sandbox", to_string(out_.facts.sandbox), error.message);
   }
 
@@ -517,6 +518,12 @@ Result<Gathered> gather_start(EngineServices& services, const OpContext& ctx, co
     out.decision.refusal = ErrorKind::denied;
     out.decision.why = out.snapshot_problem->message;
     out.decision.hint = out.snapshot_problem->hint;
+  }
+  if (!out.decision.branch && out.decision.refusal == ErrorKind::backend_unavailable && out.sandbox_problem) {
+    out.decision.why += ": " + out.sandbox_problem->message;
+    if (!out.sandbox_problem->hint.empty()) {
+      out.decision.hint = out.sandbox_problem->hint;
+    }
   }
   receipt.priority = out.priority;
   receipt.rule = out.decision.rule;

@@ -53,6 +53,7 @@ class Starter {
       undo_creation();
       return std::move(acted).error();
     }
+    destroy_replaced();
     // Committed: what follows only tidies up, and the next start does it if we die here.
     ASCOPE_TRY(sandbox_->set_ready(ctx_, true, session_.fence()));
     ASCOPE_TRY(services_.step("after-ready"));
@@ -164,7 +165,16 @@ class Starter {
     since_ =
         session_.record().meta && session_.record().meta->live ? session_.record().meta->live->since : "";
     if (!found_.replaced_settings.empty()) {
-      if (!clean_ && services_.has_snapshots()) {
+      const bool anew = !sandbox_->fits(services_.profile().settings);
+      if (anew && !services_.has_snapshots()) {
+        return make_error(
+            ErrorKind::refused,
+            fmt::format("the sandbox cannot have the present settings ({}), and the profile has no "
+                        "snapshot store to bring its files over",
+                        found_.replaced_settings.front()),
+            "set snapshots.store, or give its files up with 'rm --allow-loss'");
+      }
+      if ((!clean_ || (anew && !head_)) && services_.has_snapshots()) {
         ASCOPE_TRY_ASSIGN(SavedTree saved,
                           save_tree(services_, ctx_, session_, *sandbox_, info_, head_ ? &*head_ : nullptr,
                                     "replaced", ParentCheck::look, receipt_));
@@ -175,6 +185,9 @@ class Starter {
         head_ = std::move(saved.item);
         clean_ = true;
       }
+      if (anew) {
+        return move_over();
+      }
       ASCOPE_TRY(sandbox_->stop(ctx_, session_.fence()));
       info_.phase = SandboxPhase::stopped;
     }
@@ -183,6 +196,33 @@ class Starter {
       ASCOPE_TRY(sandbox_->start(ctx_, services_.profile().settings, session_.fence()));
     }
     return ok();
+  }
+
+  // Still branch A, in a new sandbox: head, which is all that was in the old one, is committed first, and the
+  // old one goes once the record names the new.
+  Result<void> move_over() {
+    ASCOPE_TRY(sandbox_->stop(ctx_, session_.fence()));
+    SlotSession::Change change{session_.record().document_text, false, head_ref(services_, *head_),
+                               session_.record().meta->live};
+    if (change.live) {
+      change.live->clean = true;
+    }
+    ASCOPE_TRY(session_.commit(ctx_, change, receipt_));
+    ASCOPE_TRY(services_.step("before-move"));
+    replaced_ = std::move(sandbox_);
+    return put_back();
+  }
+
+  void destroy_replaced() {
+    if (!replaced_) {
+      return;
+    }
+    if (auto gone = replaced_->destroy(ctx_, session_.fence()); !gone) {
+      receipt_.warnings.push_back(
+          "the sandbox with the former settings could not be removed ('ascope-sandbox gc' "
+          "will): " +
+          gone.error().message);
+    }
   }
 
   // Branches B and C: head into the tree that is there, or into a new sandbox.
@@ -257,6 +297,7 @@ class Starter {
   Receipt& receipt_;
   std::optional<HistoryItem> head_;
   std::unique_ptr<Sandbox> sandbox_;
+  std::unique_ptr<Sandbox> replaced_;  // by one with other settings
   ResourceInfo info_;
   std::string projection_hash_;
   std::string since_;
