@@ -20,7 +20,7 @@ struct Gathered {
   StartDecision decision;
   std::optional<HistoryItem> head;        // the snapshot that the record names
   std::optional<Error> snapshot_problem;  // why it cannot be used, where that is known
-  std::optional<Error> sandbox_problem;  // why the provider could not be asked
+  std::optional<Error> sandbox_problem;   // why the provider could not be asked
   std::unique_ptr<Sandbox> sandbox;       // running or stopped; nullptr if none
   std::optional<ResourceInfo> info;       // of that sandbox
   std::vector<ResourceInfo> leftovers;    // of starts that were never finished: destroyed by the next start
