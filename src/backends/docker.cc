@@ -75,6 +75,7 @@ Result<void> DockerBackend::make_container(const OpContext& ctx, const Folder& f
                                            const SlotKey& slot, docker::ContainerPlan& plan,
                                            const ImageFacts& image) {
   ASCOPE_TRY_ASSIGN(Engine * engine, site_->engine());
+  ASCOPE_TRY_ASSIGN(const std::string engine_id, engine->identity(ctx));
   Json environment = Json::array();
   for (const std::string& item : image.environment) {
     environment.push_back(bytes_json(item));
@@ -82,6 +83,7 @@ Result<void> DockerBackend::make_container(const OpContext& ctx, const Folder& f
   meta.facts = {{docker::kImage, plan.image},
                 {docker::kImageId, image.id},
                 {docker::kEngine, engine->address()},
+                {docker::kEngineId, engine_id},
                 {docker::kImageEnv, dump_json(environment)},
                 {docker::kWantedUser, !plan.user.empty()    ? plan.user
                                       : !image.user.empty() ? image.user
@@ -235,6 +237,13 @@ Result<bool> DockerBackend::forget_if_gone(const OpContext& ctx, const Folder& f
   if (found) {
     return false;
   }
+  // Other data at the same address: then it was not asked about this one.
+  ASCOPE_TRY_ASSIGN(Engine * engine, site_->engine());
+  ASCOPE_TRY_ASSIGN(const std::string engine_id, engine->identity(ctx));
+  const std::string its = docker::fact(meta, docker::kEngineId);
+  if (!its.empty() && its != engine_id) {
+    return false;
+  }
   const auto lock = folder.lock(ctx.with_timeout(Millis(0)));
   if (!lock) {
     return lock.error().kind == ErrorKind::not_found;
@@ -281,7 +290,9 @@ Result<void> DockerBackend::list_folders(const OpContext& ctx, const std::string
       }
     }
     ASCOPE_TRY_ASSIGN(ResourceInfo info, docker::describe(ctx, *site_, *folder, meta, nullptr));
-    out.push_back(std::move(info));
+    if (info.phase != SandboxPhase::gone) {
+      out.push_back(std::move(info));
+    }
   }
   return ok();
 }

@@ -222,7 +222,7 @@ std::string program_page() {
       others += fmt::format("{}(1) ", page_name(command->name));
     }
   }
-  page.see_also(others + "bwrap(1) ascope-profile(5) ascope-snapshot(5)");
+  page.see_also(others + "bwrap(1) ascope-docker(5) ascope-profile(5) ascope-snapshot(5)");
   return page.source();
 }
 

@@ -173,7 +173,7 @@ std::string profile_page() {
     page.item(fmt::format("\\fB{}\\fR", roff_literal(row.url)), row.text);
   }
   page.section("EXAMPLES").example(kExample);
-  page.see_also("ascope-sandbox(1) ascope-sandbox-profile-init(1) ascope-snapshot(5)");
+  page.see_also("ascope-sandbox(1) ascope-sandbox-profile-init(1) ascope-docker(5) ascope-snapshot(5)");
   return page.source();
 }
 

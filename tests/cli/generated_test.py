@@ -8,7 +8,7 @@ import unittest
 import harness
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BY_HAND = {"ascope-snapshot.5"}
+BY_HAND = {"ascope-docker.5", "ascope-snapshot.5"}
 
 
 def contents(folder):

@@ -313,7 +313,8 @@ void keeps_a_mark_where_nothing_inside_reaches_it(Fixture& fixture) {
 
 void holds_what_runs(Fixture& fixture) {
   const auto sandbox = fixture.make();
-  sh(*sandbox, "(setsid sh -c 'n=0; while :; do n=$((n+1)); echo $n > t; mv t count; done' >/dev/null 2>&1 &)");
+  sh(*sandbox,
+     "(setsid sh -c 'n=0; while :; do n=$((n+1)); echo $n > t; mv t count; done' >/dev/null 2>&1 &)");
   for (int i = 0; i < 2000 && sh(*sandbox, "cat count").out.empty(); ++i) {
   }
   auto frozen = sandbox->files().freeze({});

@@ -69,6 +69,9 @@ class Engine {
   [[nodiscard]] bool is_podman() const { return podman_; }
   [[nodiscard]] const std::string& software() const { return software_; }  // "Docker/20.10.24 (linux)"
 
+  // What tells the engine's own data from another's at the same address; empty where it does not say
+  // (Podman).
+  Result<std::string> identity(const OpContext& ctx);
   // nullopt: the engine has none of that name.
   Result<std::optional<ImageFacts>> find_image(const OpContext& ctx, const std::string& reference);
   using PullProgress = std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)>;

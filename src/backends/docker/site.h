@@ -43,6 +43,7 @@ constexpr const char* kContainer = "container";  // the engine's id; empty: it w
 constexpr const char* kImage = "image";          // as the profile names it
 constexpr const char* kImageId = "image_id";
 constexpr const char* kEngine = "engine";           // address of the engine that has it
+constexpr const char* kEngineId = "engine_id";      // Engine::identity()
 constexpr const char* kImageEnv = "image_env";      // JSON list
 constexpr const char* kWantedUser = "wanted_user";  // of commands
 constexpr const char* kUser = "user";               // as the container knows it; with uid, gid, home

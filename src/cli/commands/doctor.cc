@@ -22,7 +22,10 @@ std::string_view verdict(const DoctorCheck& check) {
 
 Result<int> run(App& app, const Args& args) {
   if (args.value("image")) {
-    return make_error(ErrorKind::unsupported, "backend 'bubblewrap' runs no images", "leave --image out");
+    ASCOPE_TRY_ASSIGN(const Profile* profile, app.profile());
+    return make_error(ErrorKind::unsupported,
+                      fmt::format("backend '{}' checks no images", profile->backend_type),
+                      "leave --image out");
   }
   ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
   const auto checks = run_doctor(*services, app.ctx());
