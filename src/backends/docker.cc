@@ -82,7 +82,7 @@ Result<void> DockerBackend::make_container(const OpContext& ctx, const Folder& f
   }
   meta.facts = {{docker::kImage, plan.image},
                 {docker::kImageId, image.id},
-                {docker::kEngine, engine->address()},
+                {docker::kEngine, docker::place_of(*engine)},
                 {docker::kEngineId, engine_id},
                 {docker::kImageEnv, dump_json(environment)},
                 {docker::kWantedUser, !plan.user.empty()    ? plan.user
@@ -207,7 +207,7 @@ Result<Folder> DockerBackend::make_folder_again(const OpContext& ctx, const std:
   meta.facts = {{docker::kContainer, found->id},
                 {docker::kImage, found->image_id},
                 {docker::kImageId, found->image_id},
-                {docker::kEngine, engine->address()},
+                {docker::kEngine, docker::place_of(*engine)},
                 {docker::kImageEnv, dump_json(environment)},
                 {docker::kWantedUser, label_of(found->labels, docker::kUserLabel)}};
   ASCOPE_TRY_ASSIGN(Folder folder, Folder::make(site_->dir(), meta.id));
@@ -277,7 +277,7 @@ Result<void> DockerBackend::list_folders(const OpContext& ctx, const std::string
     ASCOPE_TRY_ASSIGN(const Meta meta, folder->read_meta());
     const std::string its = docker::fact(meta, docker::kEngine);
     if ((!wanted.empty() && meta.slot != wanted) || (!meta.host.empty() && meta.host != site_->host()) ||
-        (!its.empty() && its != engine->address())) {
+        (!its.empty() && its != docker::place_of(*engine))) {
       continue;  // not of this machine, or in another engine
     }
     const bool listed = std::any_of(containers.begin(), containers.end(), [&](const ContainerSummary& one) {

@@ -33,6 +33,7 @@ Result<std::string> call_again(const OpContext& ctx, int connection, FrameType t
 struct ExecOptions {
   bool applet = false;  // argv names a part of the guest
   bool as_root = false;
+  bool while_frozen = false;  // it only looks: it need not wait for a thaw
 };
 // Runs a command to its end and closes the connection. As Sandbox::exec: `not_found` if the connection ended
 // before the guest had accepted the command.

@@ -155,7 +155,8 @@ Result<void> Exec::ask() {
     ASCOPE_TRY(add_output(err_, streams_.err, kHasErr));
   }
   flags |= (request_.tty ? kTty : 0U) | (request_.kill_sandbox_on_timeout ? kKillSandbox : 0U) |
-           (options_.applet ? kApplet : 0U) | (options_.as_root ? kAsRoot : 0U);
+           (options_.applet ? kApplet : 0U) | (options_.as_root ? kAsRoot : 0U) |
+           (options_.applet && options_.while_frozen ? kWhileFrozen : 0U);
   const std::string bytes = request_bytes(flags);
   if (bytes.size() > kMaxExec) {
     return make_error(ErrorKind::usage, "the command line and environment are longer than 8 MiB");

@@ -325,7 +325,7 @@ bool Init::on_exec(Session& session, std::string_view payload) {
   if (!decode(payload, head, rest) || job_count_ == kMaxJobs) {
     return false;
   }
-  if (freezer_ != nullptr && (head.flags & kApplet) == 0) {
+  if (freezer_ != nullptr && (head.flags & kWhileFrozen) == 0) {
     session.waiting = true;
     return true;
   }

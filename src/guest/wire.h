@@ -157,6 +157,7 @@ enum ExecFlags : std::uint32_t {
   kKillSandbox = 1U << 4U,  // a timeout ends everything in the sandbox
   kApplet = 1U << 5U,       // argv names a part of the guest itself ("unpack")
   kAsRoot = 1U << 6U,       // applets only: as the sandbox's root where it has one
+  kWhileFrozen = 1U << 7U,  // applets only, that change nothing: runs while the rest is held
 };
 
 // The part of a request that the first process reads; the job's own process reads the rest.

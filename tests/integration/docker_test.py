@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sandboxes in containers of a real engine: the four branches, commands, files, limits, crashes, and what is left."""
+import http.server
 import io
 import json
 import os
 import signal
+import socket
+import ssl
+import subprocess
 import tarfile
+import threading
 import time
 import unittest
 
@@ -79,6 +84,23 @@ class BranchTest(dockerd.DockerTest):
             done = self.receipt("start", SLOT)
             self.assertEqual((done["branch"], done["sandbox"]), ("A", box))
             self.assertEqual(self.sh("cat f"), "kept\n")
+
+    def test_the_same_engine_by_another_name(self):
+        self.ok("run", SLOT, "--release", "stop", "--", "sh", "-c", "echo kept > f")
+        other = self.place.path("link.sock")
+        os.symlink(self.engine.socket, other)
+        self.assertEqual(self.receipt("start", SLOT, env={"DOCKER_HOST": f"unix://{other}"})["branch"], "A")
+        self.ok("stop", SLOT)
+        wrong = self.place.path("other.sock")
+        proxy = socket.socket(socket.AF_UNIX)
+        self.addCleanup(proxy.close)
+        proxy.bind(wrong)
+        proxy.listen(1)
+        done = self.do("start", SLOT, "-o", "json", env={"DOCKER_HOST": f"unix://{wrong}"},
+                       timeout=120)
+        self.assertEqual(done.error()["kind"], "backend_unavailable", str(done))
+        self.assertEqual(self.receipt("start", SLOT)["branch"], "A")
+        self.assertEqual(self.sh("cat f"), "kept\n")
 
     def test_release_modes(self):
         box = self.receipt("run", SLOT, "--", "true")["sandbox"]
@@ -417,12 +439,50 @@ class CrashTest(dockerd.DockerTest):
         self.assertEqual(self.sh("cat f g"), "kept\nunsaved\n", str(done))
 
 
+class PodmanTest(dockerd.DockerTest):
+    def setUp(self):
+        super().setUp()
+        harness.need_program("podman")
+        self.engine = dockerd.Podman()
+        self.addCleanup(setattr, self, "engine", dockerd.engine())
+        self.addCleanup(self.engine.close)
+        self.engine.import_image("bb", dockerd.busybox_root(), "ENV PATH=/bin", "ENV FROM_IMAGE=yes")
+        self.use(self.engine.image)
+
+    def test_the_four_branches(self):
+        BranchTest.test_the_four_branches(self)
+        self.use(self.engine.image, memory="64MiB", pids=60)
+        done = self.receipt("start", SLOT)
+        self.assertEqual(done["branch"], "A")
+        self.assertEqual(self.engine.inspect(done["sandbox"])["HostConfig"]["Memory"], 64 << 20)
+        self.assertEqual(self.sh("cat a/b/f; echo $FROM_IMAGE; touch /run/ascope/b/x 2>&1 | wc -l"), "one\nyes\n1\n")
+        self.ok("rm", SLOT, "--purge", "--yes")
+        self.assertEqual((self.engine.containers(), self.folders()), ([], []))
+
+
 class WholeTest(dockerd.DockerTest):
     def test_doctor(self):
         done = self.ok("doctor", timeout=300)
         self.assertNotIn("failed", done.text)
         self.assertNotIn("skipped", done.text)
         self.assertEqual((self.mine(), self.folders()), ([], []))
+
+    def test_doctor_of_images(self):
+        def verdicts(image, code):
+            done = self.do("doctor", "--image", image, "-o", "json", timeout=300)
+            self.assertEqual(done.code, code, str(done))
+            self.assertEqual((self.mine(), self.folders()), ([], []))
+            return {row["name"]: row for row in done.json()["checks"]}
+        rows = verdicts("bb:1", 1)
+        self.assertEqual([name for name, row in rows.items() if row["verdict"] != "ok"],
+                         ["grep", "python3"])  # busybox has no --include
+        self.assertIn("editing files", rows["python3"]["hint"])
+        rows = verdicts("scratch:1", 1)
+        self.assertEqual((rows["sandbox"]["verdict"], rows["sh"]["verdict"], rows["tar"]["verdict"]),
+                         ("ok", "failed", "skipped"))
+        rows = verdicts("127.0.0.1:1/absent:1", 1)
+        self.assertEqual(list(rows), ["sandbox"])
+        self.assertIn("127.0.0.1:1/absent:1", rows["sandbox"]["error"])
 
     def test_an_engine_that_is_not_there(self):
         for host in ("unix:///nowhere/docker.sock", "tcp://127.0.0.1:1", "ssh://somewhere", "what"):
@@ -432,6 +492,52 @@ class WholeTest(dockerd.DockerTest):
             told = self.place.run("doctor", env={"DOCKER_HOST": host})
             self.assertEqual(told.code, 1, str(told))
             self.assertIn(host, told.text)
+
+    def test_an_engine_by_tls(self):
+        harness.need_program("openssl")
+        certificates = self.place.path("certs")
+        os.mkdir(certificates)
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+                        "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out",
+                        "cert.pem"], cwd=certificates, check=True, capture_output=True)
+        with open(os.path.join(certificates, "cert.pem"), "rb") as source, \
+                open(os.path.join(certificates, "ca.pem"), "wb") as copy:
+            copy.write(source.read())
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(os.path.join(certificates, "cert.pem"), os.path.join(certificates, "key.pem"))
+        context.load_verify_locations(os.path.join(certificates, "cert.pem"))
+        context.verify_mode = ssl.CERT_REQUIRED
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):  # pylint: disable=invalid-name
+                self.send_response(200)
+                self.send_header("Api-Version", "1.41")
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"OK")
+
+            def log_message(self, *_):  # pylint: disable=arguments-differ
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            def handle_error(self, *_):  # pylint: disable=arguments-differ
+                pass
+
+        with Server(("127.0.0.1", 0), Handler) as server:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            self.addCleanup(thread.join)
+            self.addCleanup(server.shutdown)
+            host = {"DOCKER_HOST": f"tcp://127.0.0.1:{server.server_port}", "DOCKER_TLS_VERIFY": "1"}
+            good = self.place.run("doctor", env={**host, "DOCKER_CERT_PATH": certificates})
+            self.assertIn("is reached over the network", good.text)
+            plain = self.place.run("doctor", env={"DOCKER_HOST": host["DOCKER_HOST"]})
+            self.assertNotIn("over the network", plain.text)
+            os.unlink(os.path.join(certificates, "ca.pem"))
+            strange = self.place.run("doctor", env={**host, "DOCKER_CERT_PATH": certificates})
+            self.assertRegex(strange.text, "(?i)certificate")
+            self.assertNotIn("over the network", strange.text)
 
     def test_many_at_once(self):
         children = [self.place.popen("run", f"session/m{n}", "--", "sh", "-c", f"echo {n} > f; cat f",

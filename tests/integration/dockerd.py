@@ -76,6 +76,8 @@ def empty_root():
 
 
 class Engine:
+    image = "bb:1"
+
     def __init__(self):
         self.root = tempfile.mkdtemp(prefix="ascd", dir="/tmp")
         os.chmod(self.root, 0o711)
@@ -157,6 +159,26 @@ class Engine:
 
     def inspect(self, name):
         return self.json(f"/containers/{name}/json")
+
+
+class Podman(Engine):
+    """Podman's service, which speaks the same API."""
+    image = "docker.io/library/bb:latest"
+
+    def start(self):
+        settings = self._path("containers.conf")
+        with open(settings, "w", encoding="ascii") as file:
+            # Defaults of its own are above what a machine may allow.
+            file.write('[containers]\ndefault_ulimits = ["nofile=20000:20000", "nproc=4096:4096"]\n'
+                       '[engine]\nexit_command_delay = 2\n')
+        command = ["unshare", "--mount", "--propagation", "private", "--", "podman", "--root", self._path("root"),
+                   "--runroot", self._path("run"), "--tmpdir", self._path("tmp"), "--storage-driver", "overlay",
+                   "--cgroup-manager", "cgroupfs", "--events-backend", "file", "--runtime", "runc", "system",
+                   "service", "--time=0", self.host]
+        with open(self._path("log"), "ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            start_new_session=True, env={**os.environ, "CONTAINERS_CONF": settings})
+        harness.wait_for(self._answers, 60, f"Podman's answer ({self._path('log')})")
 
 
 _engine = None

@@ -63,6 +63,7 @@ class Engine {
   explicit Engine(Endpoint endpoint);
 
   [[nodiscard]] const std::string& address() const { return client_.server().shown; }
+  [[nodiscard]] const std::string& socket() const { return client_.server().unix_socket; }
   [[nodiscard]] bool by_socket() const { return !client_.server().unix_socket.empty(); }
   // Asks the engine which versions it speaks, once; all other calls do so first.
   Result<ApiVersion> version(const OpContext& ctx);

@@ -72,7 +72,7 @@ class PackedTree final : public TreeReader {
       exec.argv = {"pack"};
       exec.job = "pack";
       auto done = guest::exec(ctx, std::move(connection), exec, {input.get(), &sink, nullptr, -1},
-                              {.applet = true, .as_root = true});
+                              {.applet = true, .as_root = true, .while_frozen = true});
       if (!done) {
         outcome_ = std::move(done).error();
       } else if (done->end != ExecEnd::exited || done->code != 0) {
@@ -205,7 +205,7 @@ Result<guest::PlaceReply> DockerFiles::ask(const OpContext& ctx, UniqueFd connec
   request.argv = std::move(argv);
   StringSink sink(kMaxReplyBytes);
   ASCOPE_TRY(guest::exec(ctx, std::move(connection), request, {-1, &sink, nullptr, -1},
-                         {.applet = true, .as_root = true}));
+                         {.applet = true, .as_root = true, .while_frozen = true}));
   guest::PlaceReply reply;
   if (!guest::decode_place(sink.take(), reply)) {
     return make_error(ErrorKind::incomplete, "the guest ended while it looked at the sandbox's files");

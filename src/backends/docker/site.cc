@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,6 +48,12 @@ std::string fact(const Meta& meta, const char* name) {
   return found == meta.facts.end() ? std::string() : found->second;
 }
 
+std::string place_of(const Engine& engine) {
+  std::error_code ignored;
+  const auto path = engine.by_socket() ? std::filesystem::canonical(engine.socket(), ignored) : "";
+  return path.empty() ? engine.address() : "unix://" + path.string();
+}
+
 Result<void> check_place(Site& site, const Meta& meta) {
   if (!meta.host.empty() && meta.host != site.host()) {
     return make_error(ErrorKind::backend_unavailable,
@@ -55,7 +62,7 @@ Result<void> check_place(Site& site, const Meta& meta) {
   }
   ASCOPE_TRY_ASSIGN(const Engine* engine, site.engine());
   const std::string its = fact(meta, kEngine);
-  if (!its.empty() && its != engine->address()) {
+  if (!its.empty() && its != place_of(*engine)) {
     return make_error(
         ErrorKind::backend_unavailable,
         fmt::format("sandbox '{}' is in engine '{}', and '{}' is used now", meta.id, its, engine->address()),

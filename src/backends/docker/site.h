@@ -51,6 +51,8 @@ constexpr const char* kWarnings = "warnings";       // of the engine, at its mak
 constexpr const char* kFlags = "flags";             // "no_capabilities", "shares_folders"
 
 std::string fact(const Meta& meta, const char* name);
+// An engine's address, the same by whichever link its socket is named.
+std::string place_of(const Engine& engine);
 // `backend_unavailable` if it belongs to another machine or another engine than the one that is named now.
 Result<void> check_place(Site& site, const Meta& meta);
 

@@ -255,7 +255,8 @@ Result<UniqueFd> bring_up(const OpContext& ctx, Site& site, const Folder& folder
   ASCOPE_TRY(open_door(folder));
   auto connection = start_steps(ctx, site, *engine, folder, meta, settings, fence, found->id);
   if (!connection) {
-    const OpContext after{};
+    OpContext after;
+    after.uninterruptible = true;
     static_cast<void>(engine->kill_container(after, found->id));
     static_cast<void>(engine->wait_container(after.with_timeout(Millis(10000)), found->id));
     ::unlinkat(folder.fd(), local::kSocket, 0);

@@ -21,14 +21,9 @@ std::string_view verdict(const DoctorCheck& check) {
 }
 
 Result<int> run(App& app, const Args& args) {
-  if (args.value("image")) {
-    ASCOPE_TRY_ASSIGN(const Profile* profile, app.profile());
-    return make_error(ErrorKind::unsupported,
-                      fmt::format("backend '{}' checks no images", profile->backend_type),
-                      "leave --image out");
-  }
   ASCOPE_TRY_ASSIGN(EngineServices * services, app.services());
-  const auto checks = run_doctor(*services, app.ctx());
+  const auto image = args.value("image");
+  const auto checks = image ? check_image(*services, app.ctx(), *image) : run_doctor(*services, app.ctx());
   std::vector<Json> rows;
   std::vector<std::string> names;
   std::string text;
@@ -63,7 +58,11 @@ const Command kDoctorCommand{
     "try the whole profile in small and say how to mend what fails",
     "Performs a create–write–snapshot–restore–lock round on the profile with a slot of its own, removes all "
     "it made, and says "
-    "for each step whether it worked and how to mend what did not. Exit code 1 if anything is unhealthy.",
+    "for each step whether it worked and how to mend what did not. With --image it makes a sandbox of that "
+    "image "
+    "instead and tries in it what AgentScope's tools need; this program itself needs none of it. Exit code 1 "
+    "if "
+    "anything is unhealthy.",
     kOptions,
     {},
     false,

@@ -23,4 +23,8 @@ struct DoctorCheck {
 // removes all it made. Never fails itself.
 std::vector<DoctorCheck> run_doctor(EngineServices& services, const OpContext& ctx);
 
+// What AgentScope's tools need of `image`, tried in a sandbox of it that is removed then. Never fails itself.
+std::vector<DoctorCheck> check_image(EngineServices& services, const OpContext& ctx,
+                                     const std::string& image);
+
 }  // namespace ascope
