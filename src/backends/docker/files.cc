@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/docker/asked_for.h"
 #include "backends/docker/sandbox.h"
 #include "backends/local/guest_files.h"
 #include "backends/local/mapped_files.h"
@@ -35,21 +36,14 @@ std::optional<std::string> relative_path(const std::string& path, const std::str
   return path.starts_with(prefix) ? std::optional<std::string>(path.substr(prefix.size())) : std::nullopt;
 }
 
-bool is_below(std::string_view path, std::string_view folder) {
-  return folder.empty() || path == folder ||
-         (path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/');
-}
-
 // A tree as the guest sends it. The command runs in a thread of its own, which ends with this.
 class PackedTree final : public TreeReader {
  public:
   PackedTree(guest::PackRequest request, UniqueFd read_end)
-      : request_(std::move(request)),
+      : metadata_only_(request.metadata_only),
+        checker_(std::move(request.roots), std::move(request.skip)),
         bytes_(std::move(read_end)),
-        stream_(read_tree_stream(bytes_, &notes_)) {
-    std::sort(request_.roots.begin(), request_.roots.end());
-    std::sort(request_.skip.begin(), request_.skip.end());
-  }
+        stream_(read_tree_stream(bytes_, &notes_)) {}
   ~PackedTree() override {
     stream_.reset();
     bytes_.close();  // ends the command, if it is not over
@@ -88,12 +82,12 @@ class PackedTree final : public TreeReader {
       return explain(std::move(more).error());
     }
     if (*more) {
-      ASCOPE_TRY(check(entry));
+      ASCOPE_TRY(checker_.check(entry));
     }
     return more;
   }
   Result<std::optional<DataBlock>> read() override {
-    if (request_.metadata_only) {
+    if (metadata_only_) {
       return std::optional<DataBlock>();
     }
     auto block = stream_->read();
@@ -122,46 +116,8 @@ class PackedTree final : public TreeReader {
     return outcome_ ? std::move(*outcome_) : std::move(error);
   }
 
-  // Only what was asked for, and the folders that lead to it.
-  [[nodiscard]] Result<void> check(const TreeEntry& entry) const {
-    const auto skipped = [&](const std::string& path) { return is_below(entry.path, path); };
-    if (std::any_of(request_.skip.begin(), request_.skip.end(), skipped)) {
-      return wrong(entry);
-    }
-    if (request_.roots.empty()) {
-      return ok();
-    }
-    // The root at or before the path that it lies below, if any: roots are in order.
-    std::string_view rest = entry.path;
-    while (true) {
-      if (std::binary_search(request_.roots.begin(), request_.roots.end(), rest)) {
-        return ok();
-      }
-      if (rest.empty()) {
-        break;
-      }
-      const auto slash = rest.rfind('/');
-      rest = rest.substr(0, slash == std::string_view::npos ? 0 : slash);
-    }
-    const auto after = std::lower_bound(request_.roots.begin(), request_.roots.end(), entry.path);
-    const auto leads = [&](auto at) {
-      return at != request_.roots.end() && at->size() > entry.path.size() && is_below(*at, entry.path);
-    };
-    bool is_way = entry.type == EntryType::directory && leads(after);
-    // "a-b" sorts between "a" and "a/b".
-    for (auto at = after; !is_way && entry.type == EntryType::directory && at != request_.roots.end() &&
-                          at->starts_with(entry.path);
-         ++at) {
-      is_way = leads(at);
-    }
-    return is_way ? ok() : wrong(entry);
-  }
-  static Result<void> wrong(const TreeEntry& entry) {
-    return make_error(ErrorKind::corrupt,
-                      fmt::format("the sandbox sent '{}', which was not asked for", shown_text(entry.path)));
-  }
-
-  guest::PackRequest request_;
+  bool metadata_only_;
+  AskedFor checker_;
   std::vector<TreeNote> notes_;
   Bytes bytes_;
   std::unique_ptr<TreeSource> stream_;

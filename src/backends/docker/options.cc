@@ -404,7 +404,8 @@ Result<void> Planner::take_run_args(const std::string& name, const std::string& 
     std::string argument = equals == std::string::npos ? "" : words[i].substr(equals + 1);
     if (equals == std::string::npos && !found->is_flag) {
       if (++i == words.size()) {
-        return make_error(ErrorKind::config, fmt::format("'{}': '{}' has no value", name, word));
+        return make_error(ErrorKind::config, fmt::format("'{}': '{}' has no value", name, word),
+                          "write its value behind it, or after '='");
       }
       argument = words[i];
     }
