@@ -144,6 +144,7 @@ std::string encode_pack(const PackRequest& request) {
   encode_list(to, request.skip);
   encode_list(to, request.exclude);
   to.u8(request.metadata_only ? 1 : 0);
+  to.u8(request.file_xattrs ? 1 : 0);
   return bytes;
 }
 
@@ -155,6 +156,7 @@ bool decode_pack(std::string_view bytes, PackRequest& request) {
     return false;
   }
   request.metadata_only = from.u8() != 0;
+  request.file_xattrs = from.u8() != 0;
   return from.at_end() && !request.base.empty() && request.base.front() == '/';
 }
 

@@ -56,17 +56,6 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
-// Entries without their content.
-class MetadataOnly final : public TreeSource {
- public:
-  explicit MetadataOnly(TreeSource& inner) : inner_(inner) {}
-  Result<bool> next(TreeEntry& entry) override { return inner_.next(entry); }
-  Result<std::optional<DataBlock>> read() override { return std::optional<DataBlock>(); }
-
- private:
-  TreeSource& inner_;
-};
-
 PlaceReply settle(const std::string& root, const std::string& wanted) {
   PlaceReply reply;
   const GuestConfig as_root{.uid = 0, .gid = 0, .one_user = false, .user = "root", .home = "/root"};
@@ -157,12 +146,12 @@ Result<void> run_pack(int in, int out) {
   options.start = std::move(request.roots);
   options.start_may_vanish = true;
   options.exclude = std::move(request.exclude);
+  options.metadata_only = request.metadata_only;
+  options.file_xattrs = request.file_xattrs;
   ASCOPE_TRY_ASSIGN(options.skip_paths, mounts_below(request.base));
   options.skip_paths.insert(options.skip_paths.end(), request.skip.begin(), request.skip.end());
   ASCOPE_TRY_ASSIGN(const auto walker, walk_tree(std::move(base), std::move(options)));
-  MetadataOnly metadata(*walker);
-  return write_tree_stream(request.metadata_only ? static_cast<TreeSource&>(metadata) : *walker, sink,
-                           &walker->notes());
+  return write_tree_stream(*walker, sink, &walker->notes());
 }
 
 PlaceReply run_place(const std::vector<std::string>& argv) {

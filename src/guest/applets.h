@@ -56,6 +56,7 @@ struct PackRequest {
   std::vector<std::string> skip;   // relative to it
   std::vector<std::string> exclude;
   bool metadata_only = false;
+  bool file_xattrs = true;  // as in WalkOptions
 };
 std::string encode_pack(const PackRequest& request);
 bool decode_pack(std::string_view bytes, PackRequest& request);

@@ -213,6 +213,7 @@ Result<std::unique_ptr<TreeReader>> DockerFiles::read_tree(const OpContext& ctx,
   guest::PackRequest request;
   request.base = absolute_path(selection.relative_to.empty() ? "/" : selection.relative_to, "/");
   request.metadata_only = selection.metadata_only;
+  request.file_xattrs = selection.file_xattrs || !selection.metadata_only;
   request.exclude = selection.exclude;
   for (const std::string& path : selection.roots) {
     const auto relative = relative_path(absolute_path(path, "/"), request.base);
