@@ -389,6 +389,7 @@ bool Init::fork_job(Session& session, const ExecHead& head, std::string_view pay
 }
 
 bool Init::on_status(Session& session) {
+  reap();
   SmallFrame frame(FrameType::status_reply);
   Encoder<SmallFrame> to(frame);
   std::uint32_t count = 0;
