@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A container engine of a test's own: dockerd in a folder, a network namespace and a mount namespace of its own, which
 no other engine notices, with images made of what this machine has. It is ended by its process id."""
+import contextlib
 import http.client
 import io
 import json
@@ -113,15 +114,19 @@ class Engine:
             return False
 
     def stop(self, number=signal.SIGTERM):
+        if number != signal.SIGKILL:
+            self.process.send_signal(number)
+            self.process.wait(60)
+            return
+        with open(self._path("x/containerd/containerd.pid"), encoding="ascii") as file:
+            child = int(file.read())
         self.process.send_signal(number)
         self.process.wait(60)
-        if number == signal.SIGKILL:
-            # What it started and its note of itself stay behind.
-            with open(self._path("x/containerd/containerd.pid"), encoding="ascii") as file:
-                child = int(file.read())
+        # What it started may stay behind, and its note of itself does.
+        with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
-            harness.wait_for(lambda: not os.path.exists(f"/proc/{child}"), what="containerd's end")
-            os.unlink(self._path("pid"))
+        harness.wait_for(lambda: not os.path.exists(f"/proc/{child}"), what="containerd's end")
+        os.unlink(self._path("pid"))
 
     def close(self):
         if self.process.poll() is not None:
