@@ -7,6 +7,7 @@ Exit code 1 if a case failed or none was found, 77 if all were skipped.
 """
 import importlib.util
 import os
+import signal
 import sys
 import unittest
 
@@ -53,6 +54,9 @@ class Counting(unittest.TextTestResult):
 
 
 def main(path, names):
+    # A shell starts what runs in the background with these ignored, and what we start would inherit that.
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path.insert(0, os.path.dirname(path))
     name = os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(name, path)
