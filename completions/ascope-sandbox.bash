@@ -2,7 +2,7 @@
 # Written from the program's declarations.
 
 _ascope_sandbox_first() {
-  echo 'run create start exec snapshot restore undo stop rm cp project ls show history why explain lock gc adopt state doctor profile completion'
+  echo 'run create start exec snapshot restore undo stop rm cp project ls show history why explain lock gc adopt migrate state doctor profile completion'
 }
 
 _ascope_sandbox_second() {
@@ -43,6 +43,7 @@ _ascope_sandbox_options() {
     'lock break') echo '--dry-run' ;;
     'gc') echo '--dry-run --all --grace --waste' ;;
     'adopt') echo '--snapshot --no-snapshot --dry-run' ;;
+    'migrate') echo '--to-set --to-profile --all --copy --allow-loss --dry-run' ;;
     'state export') echo '--raw' ;;
     'state import') echo '--replace --allow-loss --dry-run' ;;
     'state rm') echo '--allow-loss --dry-run' ;;
@@ -94,6 +95,8 @@ _ascope_sandbox_value() {
     "gc --grace") echo '@none' ;;
     "gc --waste") echo '@none' ;;
     "adopt --snapshot") echo '@none' ;;
+    "migrate --to-set") echo '@none' ;;
+    "migrate --to-profile") echo '@file' ;;
     "doctor --image") echo '@none' ;;
   *)
     case "$2" in
@@ -159,6 +162,7 @@ _ascope_sandbox_argument() {
     'lock break '0) echo '@slot' ;;
     'gc '0) echo '@slot' ;;
     'adopt '0) echo '@slot' ;;
+    'migrate '0) echo '@slot' ;;
     'state export '0) echo '@slot' ;;
     'state import '0) echo '@file' ;;
     'state import '1) echo '@slot' ;;

@@ -172,6 +172,10 @@ Result<std::pair<SlotKey, std::string>> App::slot_and_snapshot(const std::string
     return make_error(ErrorKind::usage, "an empty word names no snapshot", std::string(kSnapshotNames));
   }
   const auto at = text.rfind('@');
+  if (at == std::string::npos && text.find('/') != std::string::npos) {
+    return make_error(ErrorKind::usage, "'" + text + "' names no snapshot",
+                      fmt::format("a slot's are written {}@latest, {}@ID and so on", text, text));
+  }
   if (at == std::string::npos) {
     ASCOPE_TRY_ASSIGN(SlotKey key, slot(Args{}));
     return std::pair<SlotKey, std::string>(std::move(key), text);
@@ -195,15 +199,19 @@ Result<LockOptions> App::lock_options(const Args& args) {
 Result<EngineServices*> App::services() {
   if (!services_) {
     ASCOPE_TRY_ASSIGN(const Profile* loaded, profile());
-    const BackendKind* kind = find_backend_kind(loaded->backend_type);
-    if (kind == nullptr) {
-      return make_error(ErrorKind::config, "there is no backend '" + loaded->backend_type + "'");
-    }
-    Places places{state_dir_, cache_dir_, xdg_folder("XDG_RUNTIME_DIR", state_dir_, "run")};
-    services_ = make_services(*loaded, *kind, std::move(places), out_, ctx_,
-                              globals_.value("progress").value_or("auto"));
+    ASCOPE_TRY_ASSIGN(services_, services_of(*loaded));
   }
   return services_.get();
+}
+
+Result<std::unique_ptr<EngineServices>> App::services_of(const Profile& profile) {
+  const BackendKind* kind = find_backend_kind(profile.backend_type);
+  if (kind == nullptr) {
+    return make_error(ErrorKind::config, "there is no backend '" + profile.backend_type + "'");
+  }
+  Places places{state_dir_, cache_dir_, xdg_folder("XDG_RUNTIME_DIR", state_dir_, "run")};
+  return make_services(profile, *kind, std::move(places), out_, ctx_,
+                       globals_.value("progress").value_or("auto"));
 }
 
 Result<Receipt> App::begin(std::string_view command, const SlotKey& slot) {

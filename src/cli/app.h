@@ -43,6 +43,8 @@ class App {
   Result<std::pair<SlotKey, std::string>> slot_and_snapshot(const std::string& text);
   // The engine's services for the profile.
   Result<EngineServices*> services();
+  // Those for another one, which outlives them.
+  Result<std::unique_ptr<EngineServices>> services_of(const Profile& profile);
   // --wait, --lease, ASCOPE_LEASE.
   Result<LockOptions> lock_options(const Args& args);
 

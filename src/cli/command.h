@@ -50,7 +50,7 @@ class Args {
 
 struct Command {
   std::string_view name;         // "start", "snapshot ls"
-  std::string_view group;        // heading in --help: "core", "snapshots", "looking", "locks", "setup"
+  std::string_view group;        // heading in --help: "Core", "Snapshots", "Looking", "Locks", "Setup"
   std::string_view summary;      // imperative, no period
   std::string_view description;  // paragraphs separated by an empty line, plain text
   std::span<const OptionSpec> options;

@@ -35,12 +35,13 @@ std::string without_secret(std::string_view before, std::string_view word) {
     return std::string(kHidden);
   }
   std::size_t start = std::string_view::npos;  // of NAME=VALUE or KEY=VALUE
-  bool is_setting = before == "--set";
+  bool is_setting = before == "--set" || before == "--to-set";
   if (before == "-e" || before == "--env" || is_setting) {
     start = 0;
-  } else if (word.starts_with("--lease=") || word.starts_with("--env=") || word.starts_with("--set=")) {
+  } else if (word.starts_with("--lease=") || word.starts_with("--env=") || word.starts_with("--set=") ||
+             word.starts_with("--to-set=")) {
     start = word.find('=') + 1;
-    is_setting = word.starts_with("--set=");
+    is_setting = word.starts_with("--set=") || word.starts_with("--to-set=");
     if (word.starts_with("--lease=")) {
       return std::string(word.substr(0, start)).append(kHidden);
     }

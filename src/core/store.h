@@ -83,7 +83,10 @@ class StateStore {
   virtual Result<std::vector<std::string>> slots(const OpContext& ctx) = 0;
 };
 
-// The list of a slot's receipts, newest last; the store keeps the last 200 of each slot.
+// How many receipts of a slot a store keeps.
+inline constexpr std::size_t kReceiptsKept = 200;
+
+// The list of a slot's receipts, newest last; the store keeps the last kReceiptsKept of each slot.
 class ReceiptStore {
  public:
   virtual ~ReceiptStore() = default;

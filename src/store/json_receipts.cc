@@ -13,7 +13,6 @@ namespace ascope {
 
 namespace {
 
-constexpr std::size_t kKept = 200;
 constexpr std::size_t kCutAt = 400;
 
 // The whole lines of the file. A line that a killed writer left half written is no receipt and is passed
@@ -51,7 +50,7 @@ class JsonReceiptStore final : public ReceiptStore {
     ASCOPE_TRY_ASSIGN(const auto lines, read_lines(file, ends_clean));
     if (lines.size() + 1 >= kCutAt) {
       std::string kept;
-      for (std::size_t i = lines.size() - (kKept - 1); i < lines.size(); ++i) {
+      for (std::size_t i = lines.size() - (kReceiptsKept - 1); i < lines.size(); ++i) {
         kept += lines[i] + "\n";
       }
       return write_file_atomic(file, kept + std::string(receipt_json) + "\n");
@@ -68,7 +67,7 @@ class JsonReceiptStore final : public ReceiptStore {
     bool ends_clean = true;
     ASCOPE_TRY_ASSIGN(auto lines, read_lines(file_in(folder), ends_clean));
     std::reverse(lines.begin(), lines.end());
-    lines.resize(std::min({lines.size(), limit, kKept}));
+    lines.resize(std::min({lines.size(), limit, kReceiptsKept}));
     return lines;
   }
 

@@ -12,7 +12,6 @@ namespace ascope {
 namespace {
 
 constexpr std::string_view kAnonymous = "__anon__:";
-constexpr std::int64_t kReceiptsKept = 200;
 
 std::string session_id(std::string_view slot) {
   return std::string(kAnonymous) + std::string(slot);
@@ -126,7 +125,7 @@ class SqliteReceiptStore final : public ReceiptStore {
     ASCOPE_TRY_ASSIGN(SqliteStatement trim,
                       db->prepare("DELETE FROM ascope_receipts WHERE session_id=?1 AND id<=(SELECT id FROM "
                                   "ascope_receipts WHERE session_id=?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)"));
-    ASCOPE_TRY(trim.bind(1, session_id(slot)).bind(2, kReceiptsKept).run());
+    ASCOPE_TRY(trim.bind(1, session_id(slot)).bind(2, static_cast<std::int64_t>(kReceiptsKept)).run());
     return transaction.commit();
   }
 

@@ -47,6 +47,7 @@ extern const Command kLockWaitCommand;
 extern const Command kLockBreakCommand;
 extern const Command kGcCommand;
 extern const Command kAdoptCommand;
+extern const Command kMigrateCommand;
 extern const Command kStateExportCommand;
 extern const Command kStateImportCommand;
 extern const Command kStateRmCommand;
@@ -100,6 +101,7 @@ std::span<const Command* const> commands() {
       &kLockBreakCommand,
       &kGcCommand,
       &kAdoptCommand,
+      &kMigrateCommand,
       &kStateExportCommand,
       &kStateImportCommand,
       &kStateRmCommand,

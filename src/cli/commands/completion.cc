@@ -31,7 +31,7 @@ Result<int> run_completion(App& app, const Args& args) {
 extern const Command kCompletionCommand;
 const Command kCompletionCommand{
     .name = "completion",
-    .group = "setup",
+    .group = "Setup",
     .summary = "print a completion script for a shell",
     .description =
         "Prints a script that completes commands, options, and the names of slots and snapshots as they "

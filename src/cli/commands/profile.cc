@@ -184,7 +184,7 @@ constexpr OptionSpec kTrustOptions[] = {{"revoke", '\0', OptionKind::flag, {}, "
 
 extern const Command kProfileInitCommand;
 const Command kProfileInitCommand{"profile init",
-                                  "setup",
+                                  "Setup",
                                   "write a commented ascope.yaml here",
                                   "Writes a small profile in which comments show the defaults, and trusts "
                                   "it. --agent and --scope are written "
@@ -199,7 +199,7 @@ const Command kProfileInitCommand{"profile init",
 extern const Command kProfileValidateCommand;
 const Command kProfileValidateCommand{
     "profile validate",
-    "setup",
+    "Setup",
     "check the profile and name all that is wrong",
     "Checks what would be used here (files, ASCOPE_*, --set, flags), or FILE in place of the nearest "
     "ascope.yaml. "
@@ -213,7 +213,7 @@ const Command kProfileValidateCommand{
 
 extern const Command kProfileShowCommand;
 const Command kProfileShowCommand{"profile show",
-                                  "setup",
+                                  "Setup",
                                   "print the effective profile",
                                   "Prints every value that is set or has a default, as a profile. What came "
                                   "from the environment by ${VAR} is "
@@ -228,7 +228,7 @@ const Command kProfileShowCommand{"profile show",
 extern const Command kProfileTrustCommand;
 const Command kProfileTrustCommand{
     "profile trust",
-    "setup",
+    "Setup",
     "let a found profile name host paths, commands and stores",
     "An ascope.yaml found in the working directory or above came with somebody's repository. Until it is "
     "trusted it "

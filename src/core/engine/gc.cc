@@ -8,6 +8,8 @@
 
 #include "core/engine/finish.h"
 #include "core/engine/gc_store.h"
+#include "core/engine/import.h"
+#include "core/engine/migrate.h"
 #include "core/engine/save.h"
 #include "core/repository/chunks/manifest_list.h"
 
@@ -88,6 +90,9 @@ class SlotCollector {
         add(GcAction::kept, "sandbox", info.id, "the slot's record names it");
       } else if (!info.owned) {
         add(GcAction::kept, "sandbox", info.id, "external: never destroyed from here");
+      } else if (const std::string place = moved_to(session_->view().aux);
+                 kind == RecordClass::tombstone && !place.empty()) {
+        add(GcAction::kept, "sandbox", info.id, fmt::format("the slot was moved to {}", place));
       } else if (kind == RecordClass::absent && info.ready) {
         add(GcAction::kept, "sandbox", info.id, "the slot has no record: 'ascope-sandbox adopt' decides");
       } else {
@@ -169,14 +174,7 @@ class SlotCollector {
     session_->aux().history = std::move(kept);
     ASCOPE_TRY(commit_history());
     ASCOPE_TRY(services_.step("gc-before-remove"));
-    ASCOPE_TRY_ASSIGN(Repository * repository, services_.repository());
-    for (const auto& item : doomed) {
-      ASCOPE_TRY_ASSIGN(const bool used, used_by_other_slot(services_, ctx_, slot_, item));
-      if (!used) {
-        ASCOPE_TRY(repository->remove(ctx_, item));
-      }
-    }
-    return ok();
+    return remove_objects(services_, ctx_, slot_, doomed);
   }
 
   // Manifests of saves that nobody committed, here or on another host: those with a lower fence than ours can
@@ -197,6 +195,11 @@ class SlotCollector {
       std::erase_if(all, [&](const chunks::StoredManifest& one) {
         return is_named(one.info.key) || (!dry_run_ && one.name.fence >= session_->fence());
       });
+      if (!all.empty()) {
+        // What has left this slot's history may live on in that of a fork.
+        ASCOPE_TRY_ASSIGN(const OtherNames others, names_of_other_slots(services_, ctx_, slot_));
+        std::erase_if(all, [&](const chunks::StoredManifest& one) { return others.names(one.info.key); });
+      }
       return all;
     };
     ASCOPE_TRY_ASSIGN(std::vector<chunks::StoredManifest> doomed, orphans());
@@ -292,25 +295,27 @@ std::string_view to_string(GcAction action) {
   return "kept";
 }
 
-Result<bool> used_by_other_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
-                                const HistoryItem& item) {
+Result<OtherNames> names_of_other_slots(EngineServices& services, const OpContext& ctx, const SlotKey& slot) {
   ASCOPE_TRY_ASSIGN(StateStore * state, services.state());
   ASCOPE_TRY_ASSIGN(const auto names, state->slots(ctx));
+  OtherNames out;
   for (const auto& name : names) {
     const SlotKey other = SlotKey::from_store_name(name);
     if (other == slot) {
       continue;
     }
     ASCOPE_TRY_ASSIGN(const SlotView view, read_slot(services, ctx, other));
-    const bool in_head =
-        view.record.meta && view.record.meta->head && view.record.meta->head->object == item.object;
-    // What cannot be read may name anything.
-    const bool unknown = view.aux_lost || !require_readable(other, view.record);
-    if (in_head || unknown || find_item(view.aux, item.snapshot) != nullptr) {
-      return true;
+    if (view.aux_lost || !require_readable(other, view.record)) {
+      out.is_complete = false;
+    }
+    if (view.record.meta && view.record.meta->head) {
+      out.objects.insert(view.record.meta->head->object);
+    }
+    for (const HistoryItem& item : view.aux.history) {
+      out.objects.insert(item.object);
     }
   }
-  return false;
+  return out;
 }
 
 Result<void> collect_garbage(EngineServices& services, const OpContext& ctx, const GcOptions& options,

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,16 @@ Result<void> collect_garbage(EngineServices& services, const OpContext& ctx, con
 std::vector<std::string> keep_reasons(const Aux& aux, const std::string& head, const KeepPolicy& policy,
                                       std::chrono::system_clock::time_point now);
 
-// True if the history of another slot of this state store names one of the objects of `item`.
-Result<bool> used_by_other_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
-                                const HistoryItem& item);
+// What the histories of the other slots of this state store name: a fork names objects that a save of another
+// slot made. Read it after the commit that took a thing out of a history, and then remove the thing: a fork
+// looks again after it has committed (restore.cc).
+struct OtherNames {
+  bool is_complete = true;  // false: one could not be read, and may name anything
+  std::set<std::string> objects;
+  [[nodiscard]] bool names(const std::string& object) const {
+    return !is_complete || objects.contains(object);
+  }
+};
+Result<OtherNames> names_of_other_slots(EngineServices& services, const OpContext& ctx, const SlotKey& slot);
 
 }  // namespace ascope

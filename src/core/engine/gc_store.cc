@@ -15,14 +15,6 @@
 
 namespace ascope {
 
-namespace {
-
-Result<void> forget_pending(EngineServices& services, const std::string& snapshot) {
-  return remove_file(pending_folder(services) + "/" + snapshot);
-}
-
-}  // namespace
-
 Result<void> collect_pending(EngineServices& services, const OpContext& ctx, const GcOptions& options,
                              std::vector<GcItem>& items) {
   ASCOPE_TRY_ASSIGN(const bool any, path_exists(pending_folder(services)));
@@ -30,14 +22,15 @@ Result<void> collect_pending(EngineServices& services, const OpContext& ctx, con
     return ok();
   }
   ASCOPE_TRY_ASSIGN(const auto names, list_dir(pending_folder(services)));
+  ASCOPE_TRY_ASSIGN(const std::string realm, store_realm(services, ctx));
   for (const auto& id : names) {
     if (id.starts_with(".")) {
       continue;
     }
-    ASCOPE_TRY_ASSIGN(const std::string slot_text,
-                      read_file(pending_folder(services) + "/" + id, 64U << 10U));
-    ASCOPE_TRY_ASSIGN(const SlotKey slot, SlotKey::parse(slot_text));
-    if (options.only && !(*options.only == slot)) {
+    ASCOPE_TRY_ASSIGN(const PendingSave save, read_pending_save(services, id));
+    ASCOPE_TRY_ASSIGN(const SlotKey slot, SlotKey::parse(save.slot));
+    // What another state store may name is for its own gc.
+    if ((!save.realm.empty() && save.realm != realm) || (options.only && !(*options.only == slot))) {
       continue;
     }
     Receipt receipt;
@@ -62,7 +55,7 @@ Result<void> collect_pending(EngineServices& services, const OpContext& ctx, con
     }
     if ((*session)->aux_lost() || find_item((*session)->aux(), id) != nullptr) {
       if (!options.dry_run && !(*session)->aux_lost()) {
-        ASCOPE_TRY(forget_pending(services, id));
+        ASCOPE_TRY(forget_pending_save(services, id));
       }
       continue;
     }
@@ -71,7 +64,7 @@ Result<void> collect_pending(EngineServices& services, const OpContext& ctx, con
       ASCOPE_TRY_ASSIGN(Repository * repository, services.repository());
       ASCOPE_TRY_ASSIGN(const SnapshotOrigin origin, snapshot_origin(services, ctx, **session));
       ASCOPE_TRY(repository->remove_uncommitted(ctx, origin, id));
-      ASCOPE_TRY(forget_pending(services, id));
+      ASCOPE_TRY(forget_pending_save(services, id));
     }
   }
   return ok();

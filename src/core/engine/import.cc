@@ -58,7 +58,7 @@ Result<void> save_and_commit(EngineServices& services, const OpContext& ctx, Slo
   request.workspace = &tree;
   ASCOPE_TRY_ASSIGN(request.origin, snapshot_origin(services, ctx, session));
   PhaseTimer timer(receipt, "snapshot", *ctx.clock);
-  ASCOPE_TRY(session.note_pending(request.id));
+  ASCOPE_TRY(session.note_pending(request.id, request.origin.realm));
   ASCOPE_TRY(services.step("before-objects"));
   ASCOPE_TRY_ASSIGN(SaveOutcome saved, repository->save(ctx, request));
   timer.done();
@@ -168,9 +168,9 @@ Result<std::vector<HistoryItem>> take_from_history(SlotSession& session,
 Result<void> remove_objects(EngineServices& services, const OpContext& ctx, const SlotKey& slot,
                             const std::vector<HistoryItem>& items) {
   ASCOPE_TRY_ASSIGN(Repository * repository, services.repository());
+  ASCOPE_TRY_ASSIGN(const OtherNames others, names_of_other_slots(services, ctx, slot));
   for (const HistoryItem& item : items) {
-    ASCOPE_TRY_ASSIGN(const bool used, used_by_other_slot(services, ctx, slot, item));
-    if (!used) {
+    if (!others.names(item.object)) {
       ASCOPE_TRY(repository->remove(ctx, item));
     }
   }

@@ -18,11 +18,12 @@ namespace {
 class Restorer {
  public:
   Restorer(EngineServices& services, const OpContext& ctx, const SlotKey& slot, SlotSession& session,
-           const RestoreOptions& options, HistoryItem item, Receipt& receipt)
+           const SlotKey& source, const RestoreOptions& options, HistoryItem item, Receipt& receipt)
       : services_(services),
         ctx_(ctx),
         slot_(slot),
         session_(session),
+        source_(source),
         options_(options),
         item_(std::move(item)),
         receipt_(receipt) {}
@@ -40,6 +41,12 @@ class Restorer {
     ASCOPE_TRY(session_.claim(ctx_, receipt_));
     if (!attached_) {
       return move_pointer();
+    }
+    if (note_item()) {
+      // A fork. Before anything is touched its history holds the snapshot.
+      const SlotSession::Change change = unchanged();
+      ASCOPE_TRY(session_.commit(ctx_, change, receipt_));
+      ASCOPE_TRY(hold_fork(change));
     }
     ASCOPE_TRY(save_safety());
     ASCOPE_TRY(put_back());
@@ -129,6 +136,35 @@ class Restorer {
     return apply;
   }
 
+  // The record as it is.
+  [[nodiscard]] SlotSession::Change unchanged() const {
+    const SlotRecord& record = session_.record();
+    const bool is_there = record.kind != RecordClass::absent && record.kind != RecordClass::tombstone;
+    return {record.document_text, !is_there, record.meta ? record.meta->head : std::nullopt,
+            record.meta ? record.meta->live : std::nullopt};
+  }
+
+  // Called when a commit has put another slot's snapshot into this history. Who removes one first takes it
+  // out of the source's history, then looks who else names it: so if it is there still, nobody removes it any
+  // more. If not, `before` is committed again, without it.
+  Result<void> hold_fork(const SlotSession::Change& before) {
+    ASCOPE_TRY(services_.step("fork-published"));
+    ASCOPE_TRY_ASSIGN(const SlotView other, read_slot(services_, ctx_, source_));
+    if (find_item(other.aux, item_.snapshot) != nullptr) {
+      return ok();
+    }
+    Aux& aux = session_.aux();
+    std::erase_if(aux.history, [&](const HistoryItem& one) { return one.snapshot == item_.snapshot; });
+    if (before.deleted) {
+      aux.undo.clear();
+    }
+    ASCOPE_TRY(session_.commit(ctx_, before, receipt_));
+    return make_error(
+        ErrorKind::not_found,
+        fmt::format("snapshot '{}' of {} was removed meanwhile", item_.snapshot, source_.written()),
+        fmt::format("'ascope-sandbox snapshot ls {}' lists those that are left", source_.written()));
+  }
+
   // No sandbox here: the state's snapshot moves, and the next start is C.
   Result<void> move_pointer() {
     if (!options_.paths.empty()) {
@@ -136,14 +172,17 @@ class Restorer {
                         fmt::format("{} has no sandbox to restore single paths into", slot_.written()),
                         fmt::format("start it first: ascope-sandbox start {}", slot_.written()));
     }
-    const auto& meta = session_.record().meta;
-    session_.aux().undo = meta && meta->head ? meta->head->snapshot : "";
-    note_item();
+    const SlotSession::Change before = unchanged();
+    session_.aux().undo = before.head ? before.head->snapshot : "";
+    const bool is_new = note_item();
     SlotSession::Change change;
     ASCOPE_TRY_ASSIGN(change.document,
                       slot_document(services_, session_.record(), nullptr, item_.snapshot, true, ""));
     change.head = head_ref(services_, item_);
     ASCOPE_TRY(session_.commit(ctx_, change, receipt_));
+    if (is_new) {
+      ASCOPE_TRY(hold_fork(before));
+    }
     receipt_.snapshot = item_.snapshot;
     receipt_.changed = true;
     receipt_.why = "the slot has no sandbox here: the next start restores the snapshot";
@@ -151,12 +190,15 @@ class Restorer {
   }
 
   // The snapshot of another slot (a fork) becomes an item of this one's history; both name the same objects.
-  void note_item() {
-    if (find_item(session_.aux(), item_.snapshot) == nullptr) {
-      item_.kind = "restore";
-      item_.tags.clear();
-      session_.aux().history.insert(session_.aux().history.begin(), item_);
+  // false: it was one already.
+  bool note_item() {
+    if (find_item(session_.aux(), item_.snapshot) != nullptr) {
+      return false;
     }
+    item_.kind = "restore";
+    item_.tags.clear();
+    session_.aux().history.insert(session_.aux().history.begin(), item_);
+    return true;
   }
 
   Result<void> save_safety() {
@@ -219,7 +261,6 @@ class Restorer {
   }
 
   Result<void> finish() {
-    note_item();
     const bool whole = options_.paths.empty();
     const auto& meta = session_.record().meta;
     const std::string head = whole ? item_.snapshot : meta && meta->head ? meta->head->snapshot : "";
@@ -253,6 +294,7 @@ class Restorer {
   const OpContext& ctx_;
   const SlotKey& slot_;
   SlotSession& session_;
+  const SlotKey& source_;  // in whose history the item was; another slot's for a fork
   const RestoreOptions& options_;
   HistoryItem item_;
   Receipt& receipt_;
@@ -287,7 +329,7 @@ Result<void> restore_slot(EngineServices& services, const OpContext& ctx, const 
     const auto& meta = other.record.meta;
     ASCOPE_TRY_ASSIGN(item, find_snapshot(other.aux, meta ? meta->head : std::nullopt, options.snapshot));
   }
-  ASCOPE_TRY(Restorer(services, ctx, target, *session, options, std::move(item), receipt).run());
+  ASCOPE_TRY(Restorer(services, ctx, target, *session, source, options, std::move(item), receipt).run());
   return session->close(ctx);
 }
 
@@ -301,7 +343,7 @@ Result<void> undo_restore(EngineServices& services, const OpContext& ctx, const 
                       "'ascope-sandbox snapshot ls' lists what can be restored");
   }
   ASCOPE_TRY_ASSIGN(HistoryItem item, find_snapshot(session->aux(), std::nullopt, back));
-  ASCOPE_TRY(Restorer(services, ctx, slot, *session, options, std::move(item), receipt).run());
+  ASCOPE_TRY(Restorer(services, ctx, slot, *session, slot, options, std::move(item), receipt).run());
   return session->close(ctx);
 }
 

@@ -164,7 +164,7 @@ Result<SavedTree> save_tree(EngineServices& services, const OpContext& ctx, Slot
   request.read_parent = parent_check == ParentCheck::read;
   ASCOPE_TRY_ASSIGN(request.origin, snapshot_origin(services, ctx, session));
   ASCOPE_TRY(trees.fill(request));
-  ASCOPE_TRY(session.note_pending(request.id));
+  ASCOPE_TRY(session.note_pending(request.id, request.origin.realm));
   ASCOPE_TRY(services.step("before-objects"));
   auto saved = repository->save(ctx, request);
   if (freeze) {
@@ -244,6 +244,20 @@ Result<LiveMark> live_mark(EngineServices& services, const OpContext& ctx, const
   return live;
 }
 
+Result<Json> snapshot_document(const EngineServices& services, const std::string& snapshot_id) {
+  if (snapshot_id.empty()) {
+    return Json{{"type", "noop"}, {"id", "noop"}};
+  }
+  // AgentScope's form: "local" carries its folder, everything else is "remote" (reference 3.8). The folder
+  // is shown, never obeyed, by us; a Java agent on the same machine reads it.
+  ASCOPE_TRY_ASSIGN(const StoreUrl url, parse_store_url(services.profile().snapshot_store));
+  if (url.scheme != "local") {
+    return Json{{"type", "remote"}, {"id", snapshot_id}};
+  }
+  const std::string folder = url.path.empty() ? services.state_dir() + "/snapshots" : url.path;
+  return Json{{"type", "local"}, {"basePath", folder}, {"id", snapshot_id}};
+}
+
 Result<std::string> slot_document(EngineServices& services, const SlotRecord& present,
                                   const ResourceInfo* info, const std::string& snapshot_id, bool owned,
                                   const std::string& projection_hash) {
@@ -257,17 +271,7 @@ Result<std::string> slot_document(EngineServices& services, const SlotRecord& pr
   if (session_id.empty()) {
     session_id = random_uuid();
   }
-  Json snapshot{{"type", "noop"}, {"id", "noop"}};
-  if (!snapshot_id.empty()) {
-    // AgentScope's form: "local" carries its folder, everything else is "remote" (reference 3.8). The folder
-    // is shown, never obeyed, by us; a Java agent on the same machine reads it.
-    snapshot = Json{{"type", "remote"}, {"id", snapshot_id}};
-    ASCOPE_TRY_ASSIGN(const StoreUrl url, parse_store_url(profile.snapshot_store));
-    if (url.scheme == "local") {
-      const std::string folder = url.path.empty() ? services.state_dir() + "/snapshots" : url.path;
-      snapshot = Json{{"type", "local"}, {"basePath", folder}, {"id", snapshot_id}};
-    }
-  }
+  ASCOPE_TRY_ASSIGN(const Json snapshot, snapshot_document(services, snapshot_id));
   const Json fields = services.backend_kind().document_fields({info, &profile.settings, owned});
   Json document =
       make_document(services.backend_kind().name, session_id, fields, snapshot, manifest_document(profile));

@@ -49,6 +49,9 @@ HeadRef head_ref(const EngineServices& services, const HistoryItem& item);
 Result<LiveMark> live_mark(EngineServices& services, const OpContext& ctx, const ResourceInfo& info,
                            bool clean);
 
+// The part "snapshot" of AgentScope's document; `snapshot_id` "" = none.
+Result<Json> snapshot_document(const EngineServices& services, const std::string& snapshot_id);
+
 // AgentScope's document for the slot as the profile and the sandbox say now. `session_id` of the present
 // document is kept; `snapshot_id` "" = none. `owned` false: external.
 Result<std::string> slot_document(EngineServices& services, const SlotRecord& present,

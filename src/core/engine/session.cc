@@ -272,9 +272,25 @@ std::string pending_folder(const EngineServices& services) {
   return services.state_dir() + "/pending";
 }
 
-Result<void> SlotSession::note_pending(const std::string& snapshot) {
-  ASCOPE_TRY(make_dirs(pending_folder(services_)));
-  ASCOPE_TRY(create_file(pending_folder(services_) + "/" + snapshot, slot_.written()));
+Result<void> note_pending_save(const EngineServices& services, const std::string& snapshot,
+                               const PendingSave& save) {
+  ASCOPE_TRY(make_dirs(pending_folder(services)));
+  ASCOPE_TRY(create_file(pending_folder(services) + "/" + snapshot, save.slot + "\n" + save.realm));
+  return ok();
+}
+
+Result<PendingSave> read_pending_save(const EngineServices& services, const std::string& snapshot) {
+  ASCOPE_TRY_ASSIGN(const std::string text, read_file(pending_folder(services) + "/" + snapshot, 64U << 10U));
+  const auto end = text.find('\n');
+  return PendingSave{text.substr(0, end), end == std::string::npos ? "" : text.substr(end + 1)};
+}
+
+Result<void> forget_pending_save(const EngineServices& services, const std::string& snapshot) {
+  return remove_file(pending_folder(services) + "/" + snapshot);
+}
+
+Result<void> SlotSession::note_pending(const std::string& snapshot, const std::string& realm) {
+  ASCOPE_TRY(note_pending_save(services_, snapshot, {slot_.written(), realm}));
   pending_.push_back(snapshot);
   return ok();
 }

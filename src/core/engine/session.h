@@ -36,8 +36,19 @@ Result<SlotView> read_slot(EngineServices& services, const OpContext& ctx, const
 // it.
 Result<void> require_readable(const SlotKey& slot, const SlotRecord& record);
 
-// Where a small file of ours names the objects of a save before they are put (SlotSession::note_pending).
+// Where a small file of ours names the objects of a save before they are put, so that gc finds those of a
+// save that was killed and never takes another program's object for garbage.
 std::string pending_folder(const EngineServices& services);
+// `realm`: of the state store whose record is to name the snapshot.
+struct PendingSave {
+  std::string slot;  // written form
+  std::string realm;
+};
+Result<void> note_pending_save(const EngineServices& services, const std::string& snapshot,
+                               const PendingSave& save);
+Result<PendingSave> read_pending_save(const EngineServices& services, const std::string& snapshot);
+// A repeat is harmless.
+Result<void> forget_pending_save(const EngineServices& services, const std::string& snapshot);
 
 // Identifies this whole state store; made on first use (protocols 3.1).
 Result<std::string> store_realm(EngineServices& services, const OpContext& ctx);
@@ -61,10 +72,8 @@ class SlotSession {
   [[nodiscard]] std::uint64_t fence() const { return fence_; }
   // The lease still holds (always true without one).
   [[nodiscard]] Result<void> check() const;
-  // Says, before objects are put, that they belong to an uncommitted snapshot of this slot, so that gc finds
-  // those of a save that was killed and never takes another program's object for garbage. The next commit
-  // forgets it.
-  Result<void> note_pending(const std::string& snapshot);
+  // note_pending_save() of this slot; the next commit forgets it.
+  Result<void> note_pending(const std::string& snapshot, const std::string& realm);
   // Swaps the local lock between commit and exclusive, never letting go. `busy` if commands that run in the
   // sandbox did not end within the session's wait.
   Result<void> relock(const OpContext& ctx, LockMode mode);

@@ -134,7 +134,7 @@ Result<void> SlotSession::commit(const OpContext& ctx, const Change& change, Rec
   ASCOPE_TRY(swap_record(ctx, change.document, change.deleted, meta, receipt));
   ASCOPE_TRY(services_.step("after-commit"));
   for (const auto& snapshot : std::exchange(pending_, {})) {
-    ASCOPE_TRY(remove_file(pending_folder(services_) + "/" + snapshot));
+    ASCOPE_TRY(forget_pending_save(services_, snapshot));
   }
   return remove_old_aux(ctx, *state);
 }

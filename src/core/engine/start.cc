@@ -9,6 +9,7 @@
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/engine/entries.h"
+#include "core/engine/migrate.h"
 #include "core/engine/save.h"
 #include "core/engine/tree_scan.h"
 #include "core/projection/projection.h"
@@ -331,6 +332,12 @@ Result<StartedSlot> start_under_session(EngineServices& services, const OpContex
   if (!options.from_state.empty()) {
     ASCOPE_TRY_ASSIGN(SlotView view, view_from_state(services, ctx, session.view(), options.from_state));
     session.use_view(std::move(view));
+  }
+  if (const std::string place = moved_to(session.aux());
+      session.record().kind == RecordClass::tombstone && !place.empty()) {
+    receipt.warnings.push_back(fmt::format(
+        "{} was moved to {}; what starts here is another slot of that name", slot.written(), place));
+    forget_move(session.aux());
   }
   ASCOPE_TRY_ASSIGN(Gathered found, gather_start(services, ctx, slot, session.view(), options, receipt));
   if (found.priority == 1) {
