@@ -11,6 +11,7 @@ import sys
 import tarfile
 import time
 import unittest
+import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import harness  # noqa: E402
@@ -132,6 +133,22 @@ def no_archives():
             "zstd magic alone": b"\x28\xb5\x2f\xfd", "JSON": b'{"a": 1}' * 200}
 
 
+def checksum(data, block):
+    """As the header at `block` says it; None if that is no number."""
+    try:
+        return tarfile.nti(bytes(data[block + 148:block + 156]))
+    except tarfile.HeaderError:
+        return None
+
+
+def unpacked(data):
+    """None: it is no whole gzip stream."""
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        return None
+
+
 class ArchiveTest(BadInputTest):
     snapshot_format = "tar"  # one object each, so that nothing half-made hides
 
@@ -185,11 +202,15 @@ class ArchiveTest(BadInputTest):
             for block in (0, 512):
                 flipped = bytearray(GOOD)
                 flipped[block + at] ^= 1 << at % 8
+                if checksum(flipped, block) == checksum(GOOD, block) and 148 <= at < 156:
+                    continue  # a blank for a zero in front, say
                 self.damaged(f"bit of byte {block + at}", bytes(flipped))
         packed = gzip.compress(GOOD, mtime=0)
         for at in range(10, len(packed), 1 if harness.full() else 11):
             flipped = bytearray(packed)
             flipped[at] ^= 1 << at % 8
+            if unpacked(bytes(flipped)) == GOOD:
+                continue  # another way to write the same
             self.damaged(f"bit of packed byte {at}", bytes(flipped))
         self.nothing_done()
 
