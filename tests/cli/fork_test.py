@@ -48,6 +48,25 @@ class ForkTest(harness.CliTest):
                     self.assertFalse([name for top, _, names in os.walk(os.path.join(left, "snapshots"))
                                       for name in names] + [n for n in os.listdir(left) if n.endswith(".tar")])
 
+    def test_a_save_that_was_killed_before_it_was_forgotten(self):
+        for form in ("chunks", "tar"):
+            with self.subTest(form=form):
+                settings = ("--set", f"snapshots.format={form}")
+                self.place.ok("start", FROM, *settings)
+                self.place.ok("exec", FROM, *settings, "--", "sh", "-c", "echo 1 > f")
+                done = self.place.run("snapshot", FROM, *settings, env={"ASCOPE_TEST_FAULT": "kill:after-commit"})
+                self.assertEqual(done.code, -signal.SIGKILL, done)
+                self.assertEqual(len(os.listdir(self.place.program_state("pending"))), 1)
+                self.place.ok("restore", FROM + "@latest", "--into", INTO, "--yes", *settings)
+                self.place.ok("run", FROM, *settings, "--", "sh", "-c", "echo 2 > f")
+                self.place.ok("snapshot", "rm", "--yes", FROM + "@latest~1", *settings)
+                self.gc(*settings)
+                self.assert_fork_is_whole(*settings)
+                for slot in (FROM, INTO):
+                    self.place.ok("rm", slot, "--purge", "--yes", *settings)
+                self.gc(*settings)
+                self.assertEqual(os.listdir(self.place.program_state("pending")), [])
+
     def test_one_that_is_removed_while_it_is_forked_is_told(self):
         for running in (False, True):
             with self.subTest(running=running):

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // migrate: slots go to other stores, or their snapshots into the other format.
+#include "core/engine/migrate.h"
+
 #include <array>
 
 #include <fmt/format.h>
@@ -8,17 +10,16 @@
 #include "cli/snapshot_common.h"
 #include "cli/start_args.h"
 #include "core/base/file.h"
-#include "core/engine/migrate.h"
 
 namespace ascope {
 
 namespace {
 
 constexpr std::array kOptions{
-    OptionSpec{
-        "to-set", '\0', OptionKind::repeated, "KEY=VALUE", "profile key of the target: state, snapshots.…"},
-    OptionSpec{
-        "to-profile", '\0', OptionKind::value, "FILE", "profile of the target, instead of the present one"},
+    OptionSpec{"to-set", '\0', OptionKind::repeated, "KEY=VALUE",
+               "profile key of the target: state, snapshots.…"},
+    OptionSpec{"to-profile", '\0', OptionKind::value, "FILE",
+               "profile of the target, instead of the present one"},
     OptionSpec{"all", '\0', OptionKind::flag, {}, "move every slot of the state store"},
     OptionSpec{"copy", '\0', OptionKind::flag, {}, "leave the slot where it is, too"},
     kAllowLossOption,
@@ -144,8 +145,10 @@ const Command kMigrateCommand{
     "move slots between stores and snapshot formats",
     "Moves a slot, or with --all every slot, to the state store, snapshot store and snapshot format that "
     "--to-set and --to-profile name; what they leave open stays as it is. The whole history is written anew "
-    "there, with its tags and times and under new ids, then the state; only then goes what is here. Where the state "
-    "store or the backend changes, the sandbox is saved and destroyed first, and the next start is C; else it "
+    "there, with its tags and times and under new ids, then the state; only then goes what is here. Where "
+    "the state "
+    "store or the backend changes, the sandbox is saved and destroyed first, and the next start is C; else "
+    "it "
     "stays as it is. A slot of that name in the target stays as it is (6). Killed at "
     "any moment, the same command goes on.\n\n"
     "Afterwards name the new stores in the profile: the old ones keep a tombstone that says where the slot "

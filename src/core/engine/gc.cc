@@ -310,9 +310,11 @@ Result<OtherNames> names_of_other_slots(EngineServices& services, const OpContex
     }
     if (view.record.meta && view.record.meta->head) {
       out.objects.insert(view.record.meta->head->object);
+      out.snapshots.insert(view.record.meta->head->snapshot);
     }
     for (const HistoryItem& item : view.aux.history) {
       out.objects.insert(item.object);
+      out.snapshots.insert(item.snapshot);
     }
   }
   return out;

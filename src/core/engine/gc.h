@@ -49,7 +49,7 @@ std::vector<std::string> keep_reasons(const Aux& aux, const std::string& head, c
 // looks again after it has committed (restore.cc).
 struct OtherNames {
   bool is_complete = true;  // false: one could not be read, and may name anything
-  std::set<std::string> objects;
+  std::set<std::string> objects, snapshots;
   [[nodiscard]] bool names(const std::string& object) const {
     return !is_complete || objects.contains(object);
   }

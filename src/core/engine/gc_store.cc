@@ -59,6 +59,13 @@ Result<void> collect_pending(EngineServices& services, const OpContext& ctx, con
       }
       continue;
     }
+    // It may have been: killed just before it was forgotten, and gone from the slot's history since.
+    ASCOPE_TRY_ASSIGN(const OtherNames others, names_of_other_slots(services, ctx, slot));
+    if (!others.is_complete || others.snapshots.contains(id)) {
+      items.push_back({GcAction::kept, "object", id, slot.written(),
+                       others.is_complete ? "another slot names it" : "another slot cannot be read", 0});
+      continue;
+    }
     items.push_back({GcAction::removed, "object", id, slot.written(), "its save was never committed", 0});
     if (!options.dry_run) {
       ASCOPE_TRY_ASSIGN(Repository * repository, services.repository());

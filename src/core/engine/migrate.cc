@@ -206,8 +206,7 @@ class Migration {
     std::uint64_t stored = 0;
     std::size_t number = 0;
     for (auto item = history().rbegin(); item != history().rend(); ++item) {
-      from_.status(
-          fmt::format("Moving snapshot {} ({} of {})", item->snapshot, ++number, history().size()));
+      from_.status(fmt::format("Moving snapshot {} ({} of {})", item->snapshot, ++number, history().size()));
       ASCOPE_TRY(ctx_.check("moving snapshots"));
       HistoryItem copy = *item;
       if (moves(*item)) {
@@ -404,10 +403,9 @@ class Migration {
     if (!swapped) {
       return std::move(swapped).error();
     }
-    return make_error(
-        ErrorKind::conflict,
-        fmt::format("{} got a slot {} meanwhile", to_.profile().state_store, slot_.written()),
-        "nothing was overwritten; remove one of the two");
+    return make_error(ErrorKind::conflict,
+                      fmt::format("{} got a slot {} meanwhile", to_.profile().state_store, slot_.written()),
+                      "nothing was overwritten; remove one of the two");
   }
 
   // The slot's receipts go along, once.
