@@ -173,7 +173,7 @@ Result<std::pair<SlotKey, std::string>> App::slot_and_snapshot(const std::string
   }
   const auto at = text.rfind('@');
   if (at == std::string::npos && text.find('/') != std::string::npos) {
-    return make_error(ErrorKind::usage, "'" + text + "' names no snapshot",
+    return make_error(ErrorKind::not_found, "'" + text + "' names no snapshot",
                       fmt::format("a slot's are written {}@latest, {}@ID and so on", text, text));
   }
   if (at == std::string::npos) {

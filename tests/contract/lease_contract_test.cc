@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <stdlib.h>
+#include <thread>
 #include <unistd.h>
 
 #include <doctest/doctest.h>
@@ -25,6 +26,23 @@ struct TempFolder {
   TempFolder& operator=(const TempFolder&) = delete;
   std::string path = "/tmp/ascope-lease-XXXXXX";
 };
+
+// Waits until all threads of this process but this one sleep: the keeper's has read the clock and waits.
+void await_sleeping_threads() {
+  for (int round = 0; round < 5000; ++round) {
+    bool busy = false;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      const auto stat = read_file(task.path().string() + "/stat", 4096);
+      const bool mine = task.path().filename() == std::to_string(::gettid());
+      busy = busy || (!mine && stat && stat->substr(stat->rfind(')') + 2, 1) != "S");
+    }
+    if (!busy) {
+      return;
+    }
+    std::this_thread::sleep_for(Millis(1));
+  }
+  FAIL("the keeper's thread does not come to rest");
+}
 
 LeaseFixture sqlite_fixture(const TempFolder& folder) {
   LeaseFixture out;
@@ -211,6 +229,7 @@ TEST_CASE("time in suspend counts: the keeper fails its check, another may take 
   LeaseKeeper keeper(*store, store->acquire(ctx, lease_request(fixture, "slot")).value(), clock, Millis(0),
                      nullptr);
   CHECK(keeper.check().has_value());
+  await_sleeping_threads();
   clock.boot_shift = Millis(39'000);
   CHECK(keeper.check().has_value());
   clock.boot_shift = Millis(41'000);  // ttl·2/3 of 60 s
