@@ -143,10 +143,9 @@ class Frozen:
 
     @unittest.skipUnless(harness.full(), "the big sizes: it takes the longest freeze, a minute")
     def test_a_stopped_program_does_not_stop_the_sandbox_for_ever(self):
-        child = self.place.popen("snapshot", SLOT)
-        while child.poll() is None and self.state("counter") != "T":
-            pass
-        child.send_signal(signal.SIGSTOP)
+        # It stops between the freeze and the first byte that it saves.
+        child = self.place.popen("snapshot", SLOT, env={"ASCOPE_TEST_FAULT": "stop:before-objects"})
+        harness.wait_for(lambda: self.state("counter") == "T", what="the freeze")
         harness.wait_for(lambda: self.state("counter") != "T", timeout=90, what="the end of the longest freeze")
         self.assertGoesOn()
         child.send_signal(signal.SIGCONT)
