@@ -149,16 +149,15 @@ struct GuestConfig {
 void encode(std::string& out, const GuestConfig& config);
 bool decode(std::string_view payload, GuestConfig& config);
 
-enum ExecFlags : std::uint32_t {
-  kHasIn = 1U << 0U,  // the pipe ends come in this order: in, out, err; a missing one is /dev/null
-  kHasOut = 1U << 1U,
-  kHasErr = 1U << 2U,
-  kTty = 1U << 3U,
-  kKillSandbox = 1U << 4U,  // a timeout ends everything in the sandbox
-  kApplet = 1U << 5U,       // argv names a part of the guest itself ("unpack")
-  kAsRoot = 1U << 6U,       // applets only: as the sandbox's root where it has one
-  kWhileFrozen = 1U << 7U,  // applets only, that change nothing: runs while the rest is held
-};
+// Flags of an ExecHead. The pipe ends come in this order: in, out, err; a missing one is /dev/null.
+constexpr std::uint32_t kHasIn = 1U << 0U;
+constexpr std::uint32_t kHasOut = 1U << 1U;
+constexpr std::uint32_t kHasErr = 1U << 2U;
+constexpr std::uint32_t kTty = 1U << 3U;
+constexpr std::uint32_t kKillSandbox = 1U << 4U;  // a timeout ends everything in the sandbox
+constexpr std::uint32_t kApplet = 1U << 5U;       // argv names a part of the guest itself ("unpack")
+constexpr std::uint32_t kAsRoot = 1U << 6U;       // applets only: as the sandbox's root where it has one
+constexpr std::uint32_t kWhileFrozen = 1U << 7U;  // applets only, that change nothing
 
 // The part of a request that the first process reads; the job's own process reads the rest.
 struct ExecHead {

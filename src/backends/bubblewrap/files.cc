@@ -7,6 +7,8 @@
 #include <thread>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "backends/bubblewrap/layout.h"
 #include "backends/bubblewrap/sandbox.h"
 #include "backends/bubblewrap/starter.h"
@@ -200,7 +202,7 @@ Result<std::unique_ptr<TreeReader>> BwrapFiles::read_tree(const OpContext& ctx,
   for (const std::string& path : selection.roots) {
     const auto relative = relative_path(path, base);
     if (!relative) {
-      return make_error(ErrorKind::internal, "'" + path + "' is not below '" + base + "'");
+      return make_error(ErrorKind::internal, fmt::format("'{}' is not below '{}'", path, base));
     }
     // Any type will do, a link itself too. A folder of mode 000 is the walker's to open: it may have the
     // right.

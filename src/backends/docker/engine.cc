@@ -366,7 +366,7 @@ Result<std::vector<ContainerSummary>> Engine::list_containers(
   constexpr std::string_view kWhat = "listing containers";
   Json wanted = Json::array();
   for (const auto& [key, value] : labels) {
-    wanted.push_back(key + "=" + value);
+    wanted.push_back(fmt::format("{}={}", key, value));
   }
   const Call call{
       .what = kWhat,

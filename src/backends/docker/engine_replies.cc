@@ -80,15 +80,15 @@ Result<std::string> get_id(const Json& object) {
   return id;
 }
 
-std::string bare_name(std::string name) {
+std::string bare_name(const std::string& name) {
   return name.starts_with('/') ? name.substr(1) : name;
 }
 
 Result<ContainerFacts> parse_container(const Json& json) {
   ContainerFacts out;
   ASCOPE_TRY_ASSIGN(out.id, get_id(json));
-  ASCOPE_TRY_ASSIGN(std::string name, get_string(json, "Name"));
-  out.name = bare_name(std::move(name));
+  ASCOPE_TRY_ASSIGN(const std::string name, get_string(json, "Name"));
+  out.name = bare_name(name);
   ASCOPE_TRY_ASSIGN(out.image_id, get_string(json, "Image"));
   ASCOPE_TRY_ASSIGN(out.created, get_string(json, "Created"));
   ASCOPE_TRY_ASSIGN(const Json state, get_object(json, "State"));

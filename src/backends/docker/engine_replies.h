@@ -16,7 +16,7 @@ const Json* member(const Json& object, const char* key);
 Result<std::map<std::string, std::string>> get_labels(const Json& object);
 // Of a container; nothing but hex digits.
 Result<std::string> get_id(const Json& object);
-std::string bare_name(std::string name);  // without the slash in front
+std::string bare_name(const std::string& name);  // without the slash in front
 Result<ContainerFacts> parse_container(const Json& json);
 Result<ImageFacts> parse_image(const Json& json);
 

@@ -218,7 +218,7 @@ Result<std::unique_ptr<TreeReader>> DockerFiles::read_tree(const OpContext& ctx,
   for (const std::string& path : selection.roots) {
     const auto relative = relative_path(absolute_path(path, "/"), request.base);
     if (!relative) {
-      return make_error(ErrorKind::internal, "'" + path + "' is not below '" + request.base + "'");
+      return make_error(ErrorKind::internal, fmt::format("'{}' is not below '{}'", path, request.base));
     }
     request.roots.push_back(*relative);
   }

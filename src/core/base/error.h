@@ -63,9 +63,10 @@ template <typename T>
 class [[nodiscard]] Result {
  public:
   using value_type = T;
-  Result(T value) : data_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Error error)
-      : data_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTBEGIN(google-explicit-constructor): `return value;` and `return error;`
+  Result(T value) : data_(std::in_place_index<0>, std::move(value)) {}
+  Result(Error error) : data_(std::in_place_index<1>, std::move(error)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   [[nodiscard]] bool has_value() const { return data_.index() == 0; }
   explicit operator bool() const { return has_value(); }
@@ -122,6 +123,7 @@ inline Result<void> ok() {
     }                                              \
   } while (false)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): `lhs` may be a declaration
 // Declares or assigns `lhs` from the value of `expr`, or returns its error.
 #define ASCOPE_TRY_ASSIGN(lhs, expr) \
   ASCOPE_TRY_ASSIGN_INNER(lhs, expr, ASCOPE_CONCAT(ascope_result_, __LINE__))
@@ -131,3 +133,4 @@ inline Result<void> ok() {
     return std::move(result).error();              \
   }                                                \
   lhs = std::move(result).value()
+// NOLINTEND(bugprone-macro-parentheses)
