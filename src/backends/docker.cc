@@ -187,10 +187,14 @@ Result<Folder> DockerBackend::make_folder_again(const OpContext& ctx, const std:
   }
   Meta meta;
   meta.id = label_of(found->labels, docker::kSandboxLabel);
-  if (label_of(found->labels, docker::kOwnerLabel) != site_->owner() || !local::is_sandbox_id(meta.id)) {
+  if (!docker::is_made_here(*site_, *found, meta.id)) {
     return make_error(ErrorKind::unsupported,
                       fmt::format("container '{}' was not made by this program for this state folder", id),
                       "containers of others cannot be used yet");
+  }
+  if (auto present = Folder::open(site_->dir(), meta.id);
+      present || present.error().kind != ErrorKind::not_found) {
+    return present;  // it was named by the engine's id
   }
   auto slot = SlotKey::parse(label_of(found->labels, docker::kSlotLabel));
   ASCOPE_TRY_ASSIGN(const auto image, engine->find_image(ctx, found->image_id));
@@ -314,8 +318,9 @@ Result<std::vector<ResourceInfo>> DockerBackend::list(const OpContext& ctx, cons
       continue;
     }
     auto sandbox = attach(ctx, id);
-    if (!sandbox && sandbox.error().kind == ErrorKind::not_found) {
-      continue;  // removed while we list
+    if (!sandbox &&
+        (sandbox.error().kind == ErrorKind::not_found || sandbox.error().kind == ErrorKind::unsupported)) {
+      continue;  // removed while we list, or another's that carries our labels
     }
     if (!sandbox) {
       return std::move(sandbox).error();

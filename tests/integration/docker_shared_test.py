@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A container that two slots use, one whose state was lost, and containers that are not ours."""
+"""A container that two slots use, one whose state was lost, and containers that are not ours though they say so."""
 import json
 import os
 import shutil
+import time
 import unittest
 
 import dockerd
@@ -41,6 +42,31 @@ class ExternalTest(dockerd.DockerTest):
         self.assertEqual(self.sh("cat f keep stop destroy"), "its\nkeep\nstop\ndestroy\n")
         done = self.receipt("start", SLOT)
         self.assertEqual((done["branch"], done["sandbox"]), ("A", self.box))
+
+    def test_by_the_engines_own_id(self):
+        number = self.engine.inspect(self.box)["Id"]
+        done = self.receipt("run", "session/guest", "--external", number, "--", "cat", "f")
+        self.assertEqual((done["branch"], done["sandbox"]), ("external", self.box))
+        self.assertEqual(self.folders(), [self.box])
+
+    def test_two_that_share_one_take_turns(self):
+        for name in ("one", "two"):
+            self.ok("create", f"session/{name}", "--external", self.box)
+        child = self.place.popen("run", "session/one", "--", "sh", "-c",
+                                 "touch begun; while ! [ -e go ]; do sleep 0.1; done", env=self.environment)
+        harness.wait_for(lambda: "begun" in self.sh("ls"), what="the first command")
+        busy = self.do("run", "session/two", "--wait", "0", "-o", "json", "--", "true")
+        self.assertEqual((busy.code, busy.error()["kind"]), (125, "busy"), str(busy))
+        self.assertIn(self.box, busy.errors)
+        busy = self.do("snapshot", "session/two", "--wait", "0", "-o", "json")
+        self.assertEqual((busy.code, busy.error()["kind"]), (5, "busy"), str(busy))
+        second = self.place.popen("run", "session/two", "--", "sh", "-c", "cat go", env=self.environment)
+        time.sleep(0.3)
+        self.assertIsNone(second.poll())
+        self.ok("exec", "session/two", "--", "sh", "-c", "echo went > go.new; mv go.new go")  # exec takes no lease
+        self.assertEqual(second.communicate(timeout=120)[0], b"went\n")
+        self.assertEqual(child.communicate(timeout=120) and child.returncode, 0)
+        self.assertEqual(self.ok("lock", "ls").text.count(self.box), 0)
 
     def test_a_killed_sharer_keeps_nobody_out(self):
         for name in ("one", "two"):
@@ -112,6 +138,28 @@ class ForeignTest(dockerd.DockerTest):
 
     def alive(self, name):
         self.assertTrue(self.engine.inspect(name)["State"]["Running"], name)
+
+    def test_an_image_that_gives_its_containers_our_labels(self):
+        box = self.receipt("start", SLOT)["sandbox"]
+        real = self.engine.inspect(box)["Config"]["Labels"]
+        for name, sandbox in (("thief", "sb-0123456789abcdef"), ("twin", box), ("path", "../../x")):
+            labels = {**real, "ascope.sandbox": sandbox}
+            self.engine.import_image(name, dockerd.busybox_root(), "ENV PATH=/bin",
+                                     *(f"LABEL {key}={value}" for key, value in labels.items()))
+            number = self.make(name, image=f"{name}:1")
+            given = self.engine.inspect(number)["Config"]["Labels"]
+            self.assertEqual((given["ascope.owner"], given["ascope.sandbox"]), (real["ascope.owner"], sandbox))
+            done = self.do("start", "session/ext", "--external", name, "-o", "json")
+            self.assertEqual((done.code, done.error()["kind"]), (13, "unsupported"), str(done))
+            done = self.do("start", "session/ext", "--external", number, "-o", "json")
+            self.assertEqual((done.code, done.error()["kind"]), (13, "unsupported"), str(done))
+        self.ok("gc", "--yes")
+        self.assertEqual(self.receipt("start", SLOT)["sandbox"], box)
+        self.assertEqual(self.folders(), [box])
+        self.ok("rm", SLOT, "--purge", "--yes")
+        self.ok("gc", "--yes")
+        for name in ("thief", "twin", "path"):
+            self.alive(name)
 
     def test_containers_that_agentscope_made(self):
         name = "agentscope-sandbox-0b1f6c1e-7f2e-4a86-9a55-3a5f0c6d2b11"

@@ -49,6 +49,7 @@ struct ContainerFacts {
   std::string created;
   bool oom_killed = false;
   std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> binds;  // folders and files of the machine, by their place inside
 };
 
 struct ContainerSummary {

@@ -20,6 +20,26 @@ Result<Json> get_object(const Json& object, const char* key) {
   return *found;
 }
 
+Result<std::map<std::string, std::string>> get_binds(const Json& container) {
+  std::map<std::string, std::string> out;
+  const Json* mounts = member(container, "Mounts");
+  if (mounts == nullptr) {
+    return out;
+  }
+  if (!mounts->is_array()) {
+    return make_error(ErrorKind::corrupt, "member 'Mounts' is not a list");
+  }
+  for (const Json& mount : *mounts) {
+    ASCOPE_TRY_ASSIGN(const auto type, get_optional_string(mount, "Type"));
+    ASCOPE_TRY_ASSIGN(const auto source, get_optional_string(mount, "Source"));
+    ASCOPE_TRY_ASSIGN(const auto target, get_optional_string(mount, "Destination"));
+    if (type == "bind" && source && target) {
+      out[*target] = *source;
+    }
+  }
+  return out;
+}
+
 bool is_id(std::string_view text) {
   return !text.empty() && text.size() <= 128 &&
          text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
@@ -106,6 +126,7 @@ Result<ContainerFacts> parse_container(const Json& json) {
   }
   ASCOPE_TRY_ASSIGN(const Json config, get_object(json, "Config"));
   ASCOPE_TRY_ASSIGN(out.labels, get_labels(config));
+  ASCOPE_TRY_ASSIGN(out.binds, get_binds(json));
   return out;
 }
 

@@ -71,6 +71,20 @@ Result<void> check_place(Site& site, const Meta& meta) {
   return ok();
 }
 
+bool is_made_here(const Site& site, const ContainerFacts& facts, const std::string& id) {
+  const auto has = [](const auto& map, const char* key, const std::string& value) {
+    const auto at = map.find(key);
+    return at != map.end() && at->second == value;
+  };
+  if (!local::is_sandbox_id(id) || !has(facts.labels, kOwnerLabel, site.owner()) ||
+      !has(facts.labels, kSandboxLabel, id)) {
+    return false;
+  }
+  const auto guest = facts.binds.find(kGuestPath);
+  return guest != facts.binds.end() &&
+         absolute_path(guest->second, "/") == absolute_path(site.dir() + "/" + id + "/guest", "/");
+}
+
 Result<std::optional<ContainerFacts>> find_own(const OpContext& ctx, Site& site, const Meta& meta) {
   ASCOPE_TRY(check_place(site, meta));
   ASCOPE_TRY_ASSIGN(Engine * engine, site.engine());
@@ -79,11 +93,7 @@ Result<std::optional<ContainerFacts>> find_own(const OpContext& ctx, Site& site,
   if (!found) {
     return found;
   }
-  const auto label = [&](const char* name) {
-    const auto at = found->labels.find(name);
-    return at == found->labels.end() ? std::string() : at->second;
-  };
-  if (label(kOwnerLabel) != site.owner() || label(kSandboxLabel) != meta.id) {
+  if (!is_made_here(site, *found, meta.id)) {
     return make_error(ErrorKind::conflict,
                       fmt::format("container '{}' is not the one of sandbox '{}'", found->name, meta.id),
                       "nothing was done to it; rename it if its name is in the way");

@@ -56,6 +56,11 @@ std::string place_of(const Engine& engine);
 // `backend_unavailable` if it belongs to another machine or another engine than the one that is named now.
 Result<void> check_place(Site& site, const Meta& meta);
 
+// Whether the container was made by this program for this state folder and the sandbox `id`. Labels alone are
+// no proof, for a container inherits those of its image: it has the sandbox's guest mounted too, which no
+// image can bring about.
+bool is_made_here(const Site& site, const ContainerFacts& facts, const std::string& id);
+
 // The container of a sandbox, nullopt if the engine has none; one of that name that is not the sandbox's is
 // `conflict`.
 Result<std::optional<ContainerFacts>> find_own(const OpContext& ctx, Site& site, const Meta& meta);

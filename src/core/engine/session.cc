@@ -138,6 +138,24 @@ struct UnusedLease {
   }
 };
 
+// A request for the lease `name`, which is shown as `shown` to who waits.
+Result<LeaseRequest> lease_request(EngineServices& services, std::string name, const std::string& shown,
+                                   Millis wait) {
+  LeaseRequest request;
+  request.name = std::move(name);
+  request.token = random_hex(16);
+  ASCOPE_TRY_ASSIGN(const HostFacts host, services.host());
+  request.holder = {host.id,  host.name,       host.boot, host.pid_namespace,
+                    host.pid, host.start_time, host.user, host.command};
+  request.ttl = services.profile().lock_ttl;
+  request.wait = std::max(Millis(0), wait);
+  request.retry = services.profile().lock_retry;
+  request.on_wait = [&services, shown](const LeaseInfo& info) {
+    services.status(fmt::format("Waiting for {}: held by {}.", shown, describe_holder(info)));
+  };
+  return request;
+}
+
 }  // namespace
 
 Result<SlotView> read_slot(EngineServices& services, const OpContext& ctx, const SlotKey& slot) {
@@ -185,6 +203,11 @@ Result<std::string> store_realm(EngineServices& services, const OpContext& ctx) 
 }
 
 SlotSession::~SlotSession() {
+  if (shared_keeper_) {
+    if (auto released = shared_keeper_->release(ending_context()); !released) {
+      log("lease", LogLevel::warn, "could not release: {}", released.error().message);
+    }
+  }
   if (keeper_ && !joined_) {
     // The holder ends without close(): a lease that cannot be given back runs out by itself.
     if (auto released = keeper_->release(ending_context()); !released) {
@@ -200,6 +223,7 @@ Result<std::unique_ptr<SlotSession>> SlotSession::open(EngineServices& services,
   const Profile& profile = services.profile();
   const Millis wait = options.wait.value_or(profile.lock_wait);
   session->wait_ = wait;
+  session->on_lost_ = options.on_lost;
   const Millis begin = ctx.clock->boottime();
   PhaseTimer timer(receipt, "lease", *ctx.clock);
 
@@ -224,18 +248,8 @@ Result<std::unique_ptr<SlotSession>> SlotSession::open(EngineServices& services,
                         join_lease(*session->keeper_store_, ctx, slot.store_name(), options.lease_token));
       session->joined_ = true;
     } else {
-      LeaseRequest request;
-      request.name = slot.store_name();
-      request.token = random_hex(16);
-      ASCOPE_TRY_ASSIGN(const HostFacts host, services.host());
-      request.holder = {host.id,  host.name,       host.boot, host.pid_namespace,
-                        host.pid, host.start_time, host.user, host.command};
-      request.ttl = profile.lock_ttl;
-      request.wait = std::max(Millis(0), wait - (ctx.clock->boottime() - begin));
-      request.retry = profile.lock_retry;
-      request.on_wait = [&](const LeaseInfo& info) {
-        services.status(fmt::format("Waiting for {}: held by {}.", slot.written(), describe_holder(info)));
-      };
+      ASCOPE_TRY_ASSIGN(const LeaseRequest request, lease_request(services, slot.store_name(), slot.written(),
+                                                                  wait - (ctx.clock->boottime() - begin)));
       ASCOPE_TRY_ASSIGN(grant, session->keeper_store_->acquire(ctx, request));
       unused.store = session->keeper_store_.get();
       unused.grant = grant;
@@ -265,7 +279,31 @@ void SlotSession::use_view(SlotView view) {
 }
 
 Result<void> SlotSession::check() const {
-  return keeper_ ? keeper_->check() : ok();
+  if (keeper_) {
+    ASCOPE_TRY(keeper_->check());
+  }
+  return shared_keeper_ ? shared_keeper_->check() : ok();
+}
+
+Result<void> SlotSession::share_sandbox(const OpContext& ctx, const std::string& id, Receipt& receipt) {
+  if (!keeper_ || shared_keeper_) {
+    return ok();
+  }
+  PhaseTimer timer(receipt, "lease", *ctx.clock);
+  const Millis begin = ctx.clock->boottime();
+  ASCOPE_TRY_ASSIGN(shared_store_, services_.open_leases());
+  const std::string shown = fmt::format("sandbox '{}'", id);
+  const std::string name = fmt::format("external/{}/{}", services_.backend_kind().name, id);
+  ASCOPE_TRY_ASSIGN(const LeaseRequest request,
+                    lease_request(services_, name, shown, wait_ - receipt.lock_wait));
+  auto grant = shared_store_->acquire(ctx, request);
+  if (!grant) {
+    return std::move(grant).error().within("waiting for other slots that share " + shown);
+  }
+  shared_keeper_ = std::make_unique<LeaseKeeper>(*shared_store_, *grant, *ctx.clock,
+                                                 services_.profile().max_hold.value_or(Millis(0)), on_lost_);
+  receipt.lock_wait += ctx.clock->boottime() - begin;
+  return ok();
 }
 
 std::string pending_folder(const EngineServices& services) {
@@ -324,19 +362,26 @@ Result<void> SlotSession::remove_old_aux(const OpContext& ctx, StateStore& state
 }
 
 Result<void> SlotSession::close(const OpContext& ctx) {
+  Result<void> shared = ok();
+  if (shared_keeper_) {
+    OpContext ending = ctx;
+    ending.uninterruptible = true;
+    shared = shared_keeper_->release(ending);
+    shared_keeper_.reset();
+  }
   if (keeper_ && !joined_) {
     OpContext ending = ctx;
     ending.uninterruptible = true;  // a signal ends the command, and its lease with it
     auto released = keeper_->release(ending);
     keeper_.reset();
     lock_.reset();
-    return released;
+    return released ? std::move(shared) : std::move(released);
   }
   if (keeper_) {
     keeper_.reset();  // the lease belongs to who took it
   }
   lock_.reset();
-  return ok();
+  return shared;
 }
 
 }  // namespace ascope

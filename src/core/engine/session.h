@@ -74,6 +74,9 @@ class SlotSession {
   [[nodiscard]] Result<void> check() const;
   // note_pending_save() of this slot; the next commit forgets it.
   Result<void> note_pending(const std::string& snapshot, const std::string& realm);
+  // For a sandbox that several slots are bound to: also takes the lease of its own id, after the slot's,
+  // until the session ends. `busy` names the holder. Without a lease of the slot there is nothing to take.
+  Result<void> share_sandbox(const OpContext& ctx, const std::string& id, Receipt& receipt);
   // Swaps the local lock between commit and exclusive, never letting go. `busy` if commands that run in the
   // sandbox did not end within the session's wait.
   Result<void> relock(const OpContext& ctx, LockMode mode);
@@ -114,6 +117,9 @@ class SlotSession {
   std::unique_ptr<LeaseKeeper> keeper_;
   bool joined_ = false;  // working under somebody's lease: renewed by us, never released
   std::uint64_t fence_ = 0;
+  std::function<void()> on_lost_;
+  std::unique_ptr<LeaseStore> shared_store_;  // share_sandbox()
+  std::unique_ptr<LeaseKeeper> shared_keeper_;
 };
 
 }  // namespace ascope

@@ -151,6 +151,9 @@ Result<void> snapshot_slot(EngineServices& services, const OpContext& ctx, const
   ASCOPE_TRY_ASSIGN(AttachedSlot attached, attach_slot(services, ctx, slot, session->view()));
   receipt.sandbox = attached.info.id;
   receipt.tree = attached.info.tree;
+  if (attached.external) {
+    ASCOPE_TRY(session->share_sandbox(ctx, attached.info.id, receipt));
+  }
   ASCOPE_TRY(session->claim(ctx, receipt));
   FinishOptions finish;
   finish.kind = "snapshot";

@@ -311,6 +311,7 @@ class Starter {
 Result<StartedSlot> start_external(EngineServices& services, const OpContext& ctx, SlotSession& session,
                                    Gathered& found, Receipt& receipt) {
   StartedSlot out{std::move(found.sandbox), std::move(*found.info), true};
+  ASCOPE_TRY(session.share_sandbox(ctx, out.info.id, receipt));
   ASCOPE_TRY(session.claim(ctx, receipt));
   ASCOPE_TRY_ASSIGN(const std::string hash,
                     project_into(services, ctx, *out.sandbox, session.aux(), receipt));

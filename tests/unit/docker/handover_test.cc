@@ -89,9 +89,10 @@ class FakeContainer {
         fmt::format(
             R"({{"Id":"abc1","Name":"/{0}","Image":"i","Created":"c","State":{{"Status":"{1}","Running":{2},)"
             R"("Paused":false,"Pid":{3},"ExitCode":9,"Error":""}},"Config":{{"Labels":{{"{4}":"{5}",)"
-            R"("{6}":"{0}"}}}}}})",
+            R"("{6}":"{0}"}}}},"Mounts":[{{"Type":"bind","Source":"{7}","Destination":"{8}"}}]}})",
             kSandbox, runs ? "running" : "exited", runs ? "true" : "false", runs ? shown : 0,
-            docker::kOwnerLabel, site_->owner(), docker::kSandboxLabel));
+            docker::kOwnerLabel, site_->owner(), docker::kSandboxLabel, docker::guest_file(*folder_),
+            docker::kGuestPath));
   }
   void start() {
     if (inside_ == nullptr) {
