@@ -44,6 +44,16 @@ class Peer:
         self.name, self.env, self.init, self.save, self.restore, self.listing = name, env, init, save, restore, listing
 
 
+def read_all(top):
+    for folder, _, names in os.walk(top):
+        for name in names:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path) and not os.path.islink(path):
+                with open(path, "rb") as file:
+                    while file.read(1 << 20):
+                        pass
+
+
 class SnapshotRows:
     """Mixed into Bench."""
 
@@ -80,6 +90,9 @@ class SnapshotRows:
                 if before:
                     before(side, number)
                 given = command(number) if callable(command) else command
+                # Nobody pays for what another left to be written, or threw out of the cache (borg does).
+                os.sync()
+                read_all(self.workspace())
                 took = self.timed(given, env)
                 if number > 0:  # the first warms the caches of all
                     times.setdefault(side, []).append(took)
