@@ -547,6 +547,24 @@ class WholeTest(dockerd.DockerTest):
             self.assertEqual((child.returncode, out), (0, f"{number}\n".encode()), err)
         self.assertEqual(len(self.mine()), 8)
 
+    def test_a_persist_list_leaves_the_image_alone(self):
+        type(self).profile = json.dumps({"workspace": {"persist": ["/workspace", "/root", "/srv/data"]}})
+        self.addCleanup(setattr, type(self), "profile", "")
+        self.use()
+        self.ok("run", SLOT, "--as", "root", "--", "sh", "-c",
+                "echo w > f; mkdir -p /srv/data /opt/x; echo r > /root/r; echo d > /srv/data/d; echo o > /opt/x/o")
+        self.ok("snapshot", SLOT, "--tag", "one")
+        self.sh("rm f; echo later > /root/r; touch /root/new /srv/data/new", "--as", "root")
+        # Into the container that is there: what is not on the list stays, the image's files and others.
+        self.ok("restore", SLOT + "@one")
+        self.assertEqual(self.sh("cat f /root/r /srv/data/d /opt/x/o; ls /root /srv/data; test -x /bin/sh; "
+                                 "test -e /etc/passwd", "--as", "root"), "w\nr\nd\no\n/root:\nr\n\n/srv/data:\nd\n")
+        # And into a new one.
+        self.ok("rm", SLOT)
+        self.assertEqual(self.receipt("start", SLOT)["branch"], "C")
+        self.assertEqual(self.sh("cat f /root/r /srv/data/d; ls -d /opt/x 2>&1 | grep -c 'No such'", "--as", "root"),
+                         "w\nr\nd\n1\n")
+
     def test_persist_all_brings_the_system_back(self):
         type(self).profile = json.dumps({"workspace": {"persist": "all"}})
         self.addCleanup(setattr, type(self), "profile", "")

@@ -265,8 +265,8 @@ class DockerTest(harness.CliTest):
         with open(file, encoding="utf-8") as receipt:
             return json.load(receipt)
 
-    def sh(self, script, **options):
-        return self.ok("exec", self.slot, "--", "sh", "-c", script, **options).text
+    def sh(self, script, *flags, **options):
+        return self.ok("exec", self.slot, *flags, "--", "sh", "-c", script, **options).text
 
     slot = "session/box"
 

@@ -377,10 +377,11 @@ Result<void> restore_tree(EngineServices& services, const OpContext& ctx, Sandbo
     return ok();
   };
   const auto apply_part = [&](SnapshotPart part, const std::string& root,
-                              const std::vector<std::string>& skip,
-                              const std::vector<std::string>& spare) -> Result<void> {
+                              const std::vector<std::string>& skip, const std::vector<std::string>& spare,
+                              const std::vector<std::string>& only) -> Result<void> {
     ASCOPE_TRY_ASSIGN(auto source, repository->open(ctx, item, part));
     ApplyOptions options;
+    options.only = only;
     options.mode = ApplyMode::exact;
     options.set_owner = true;
     options.allow_setid = true;
@@ -400,11 +401,19 @@ Result<void> restore_tree(EngineServices& services, const OpContext& ctx, Sandbo
   }
   if (!item.roots_object.empty()) {
     const std::string workspace = profile.workspace_root.substr(1);
-    ASCOPE_TRY(apply_part(SnapshotPart::roots, "/", {workspace}, profile.exclude));
+    std::vector<std::string> kept;  // `exact` takes away only there: the rest is the image's
+    if (!profile.persist_all) {
+      for (const std::string& path : other_selection(profile).roots) {
+        kept.push_back(path.substr(1));
+      }
+    }
+    if (profile.persist_all || !kept.empty()) {
+      ASCOPE_TRY(apply_part(SnapshotPart::roots, "/", {workspace}, profile.exclude, kept));
+    }
   }
   ASCOPE_TRY_ASSIGN(const auto spare, excluded_patterns(ctx, files, profile));
   ASCOPE_TRY(
-      apply_part(SnapshotPart::workspace, profile.workspace_root, excluded_entry_paths(profile), spare));
+      apply_part(SnapshotPart::workspace, profile.workspace_root, excluded_entry_paths(profile), spare, {}));
   if (item.format == "chunks") {
     ASCOPE_TRY_ASSIGN(const ResourceInfo info, sandbox.info(ctx));
     std::set<std::string> noted;
