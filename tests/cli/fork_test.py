@@ -93,6 +93,23 @@ class ForkTest(harness.CliTest):
                 for slot in (FROM, INTO):
                     self.place.run("rm", slot, "--purge", "--yes")
 
+    def test_a_fork_taken_back_leaves_the_undo(self):
+        self.made("chunks")
+        for number in (1, 2):
+            self.place.ok("run", INTO, "--", "sh", "-c", f"echo mine {number} > f")
+        self.place.ok("restore", INTO + "@latest~1")
+        self.place.ok("rm", INTO)
+        child = self.place.popen("restore", FROM + "@latest~1", "--into", INTO, "--yes",
+                                 env={"ASCOPE_TEST_FAULT": "stop:fork-published"}, stdout=-1, stderr=-1)
+        harness.wait_for(lambda: self.is_stopped(child.pid), what="the restore at its step")
+        self.place.ok("snapshot", "rm", "--yes", FROM + "@latest~1")
+        os.kill(child.pid, signal.SIGCONT)
+        out, err = child.communicate(timeout=30)
+        self.assertEqual(child.returncode, 4, (out, err))
+        self.place.ok("undo", INTO)
+        self.place.ok("start", INTO)
+        self.assertEqual(self.place.ok("exec", INTO, "--", "cat", "f").text, "mine 2\n")
+
     @staticmethod
     def is_stopped(pid):
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:

@@ -46,7 +46,7 @@ class Restorer {
       // A fork. Before anything is touched its history holds the snapshot.
       const SlotSession::Change change = unchanged();
       ASCOPE_TRY(session_.commit(ctx_, change, receipt_));
-      ASCOPE_TRY(hold_fork(change));
+      ASCOPE_TRY(hold_fork(change, session_.aux().undo));
     }
     ASCOPE_TRY(save_safety());
     ASCOPE_TRY(put_back());
@@ -146,8 +146,8 @@ class Restorer {
 
   // Called when a commit has put another slot's snapshot into this history. Who removes one first takes it
   // out of the source's history, then looks who else names it: so if it is there still, nobody removes it any
-  // more. If not, `before` is committed again, without it.
-  Result<void> hold_fork(const SlotSession::Change& before) {
+  // more. If not, `before` is committed again, without it, and with the undo of then.
+  Result<void> hold_fork(const SlotSession::Change& before, const std::string& undo_before) {
     ASCOPE_TRY(services_.step("fork-published"));
     ASCOPE_TRY_ASSIGN(const SlotView other, read_slot(services_, ctx_, source_));
     if (find_item(other.aux, item_.snapshot) != nullptr) {
@@ -155,9 +155,7 @@ class Restorer {
     }
     Aux& aux = session_.aux();
     std::erase_if(aux.history, [&](const HistoryItem& one) { return one.snapshot == item_.snapshot; });
-    if (before.deleted) {
-      aux.undo.clear();
-    }
+    aux.undo = undo_before;
     ASCOPE_TRY(session_.commit(ctx_, before, receipt_));
     return make_error(
         ErrorKind::not_found,
@@ -173,7 +171,8 @@ class Restorer {
                         fmt::format("start it first: ascope-sandbox start {}", slot_.written()));
     }
     const SlotSession::Change before = unchanged();
-    session_.aux().undo = before.head ? before.head->snapshot : "";
+    const std::string undo_before =
+        std::exchange(session_.aux().undo, before.head ? before.head->snapshot : "");
     const bool is_new = note_item();
     SlotSession::Change change;
     ASCOPE_TRY_ASSIGN(change.document,
@@ -181,7 +180,7 @@ class Restorer {
     change.head = head_ref(services_, item_);
     ASCOPE_TRY(session_.commit(ctx_, change, receipt_));
     if (is_new) {
-      ASCOPE_TRY(hold_fork(before));
+      ASCOPE_TRY(hold_fork(before, undo_before));
     }
     receipt_.snapshot = item_.snapshot;
     receipt_.changed = true;
