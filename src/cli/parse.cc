@@ -98,7 +98,7 @@ Result<Found> locate(const std::vector<std::string>& words) {
   if (i == words.size()) {
     return found;
   }
-  const std::string first = words[i++];
+  const std::string& first = words[i++];
   // Options may stand between the words of a sub-command: "lock --wait 5s wait" is not looked for, "lock
   // wait" is.
   if (i < words.size() && is_family(first)) {

@@ -193,9 +193,9 @@ class Services final : public EngineServices {
 
   // ASCOPE_TEST_FAULT=kill:NAME, stop:NAME or fail:NAME, for the crash tests: a real signal at a real place.
   Result<void> step(std::string_view name) override {
-    static const char* const fault = std::getenv("ASCOPE_TEST_FAULT");
-    if (fault != nullptr) {
-      const std::string_view want = fault;
+    static const char* const kFault = std::getenv("ASCOPE_TEST_FAULT");
+    if (kFault != nullptr) {
+      const std::string_view want = kFault;
       if (want.starts_with("kill:") && want.substr(5) == name) {
         ::raise(SIGKILL);
       }
@@ -265,7 +265,8 @@ class Services final : public EngineServices {
 }  // namespace
 
 std::unique_ptr<EngineServices> make_services(const Profile& profile, const BackendKind& kind, Places places,
-                                              Output& out, const OpContext& ctx, std::string progress) {
+                                              Output& out, const OpContext& ctx,
+                                              const std::string& progress) {
   return std::make_unique<Services>(profile, kind, std::move(places), out, ctx, progress);
 }
 

@@ -18,6 +18,6 @@ struct Places {
 
 // `profile`, `kind` and `out` outlive the result. `progress`: auto | json | none.
 std::unique_ptr<EngineServices> make_services(const Profile& profile, const BackendKind& kind, Places places,
-                                              Output& out, const OpContext& ctx, std::string progress);
+                                              Output& out, const OpContext& ctx, const std::string& progress);
 
 }  // namespace ascope

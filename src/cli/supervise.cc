@@ -43,6 +43,7 @@ std::vector<std::string> environment_with(const std::map<std::string, std::strin
 
 std::vector<char*> pointers(std::vector<std::string>& strings) {
   std::vector<char*> out;
+  out.reserve(strings.size() + 1);
   for (auto& text : strings) {
     out.push_back(text.data());
   }

@@ -36,8 +36,7 @@ bool read_stat(int proc_fd, const char* name, ProcessEntry& entry) {
   if (length > 20) {
     return false;
   }
-  std::memcpy(path, name, length);
-  std::memcpy(path + length, "/stat", 6);
+  std::copy_n("/stat", 6, std::copy_n(name, length, path));
   const int fd = ::openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     return false;
@@ -204,6 +203,7 @@ bool freeze_others() {
   while (::kill(-1, SIGSTOP) == 0) {
     // Two looks in a row: a child forked between the signal and the first look shows in the second.
     const bool patient = now_ms() > begin + kPatienceMs;
+    // NOLINTNEXTLINE(misc-redundant-expression)
     if (all_others_stopped(list_processes(), patient) && all_others_stopped(list_processes(), patient)) {
       return true;
     }

@@ -213,7 +213,7 @@ bool configure_sqlite() {
 
 Result<SqliteDb> SqliteDb::open(const OpContext& ctx, const std::string& file, SqliteDurability durability) {
   ASCOPE_TRY(ctx.check("opening '" + file + "'"));
-  [[maybe_unused]] static const bool configured =
+  [[maybe_unused]] static const bool kConfigured =
       configure_sqlite();  // refused once SQLite is in use: no harm
   ASCOPE_TRY_ASSIGN(const struct stat info, prepare_file(file));
   SqliteDb out(file);

@@ -9,6 +9,8 @@
 #include <unistd.h>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "core/base/file.h"
 
 namespace ascope::local {
@@ -51,7 +53,7 @@ std::optional<std::set<pid_t>> descendants(pid_t root) {
       continue;  // it ended
     }
     for (const std::string& thread : *threads) {
-      const auto listed = read_file(folder + "/" + thread + "/children", kMaxMapsBytes);
+      const auto listed = read_file(fmt::format("{}/{}/children", folder, thread), kMaxMapsBytes);
       if (!listed) {
         const auto there = path_exists("/proc/self/task/" + std::to_string(::gettid()) + "/children");
         if (!there || !*there) {

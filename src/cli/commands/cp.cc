@@ -108,6 +108,7 @@ Result<int> run(App& app, const Args& args) {
   ASCOPE_TRY_ASSIGN(const SlotKey slot, slot_of(app, args, outward ? sources : std::vector<Place>{target}));
   ASCOPE_TRY_ASSIGN(const LockOptions lock, app.lock_options(args));
   std::vector<std::string> paths;
+  paths.reserve(sources.size());
   for (const auto& source : sources) {
     paths.push_back(source.path);
   }

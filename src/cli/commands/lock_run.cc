@@ -57,7 +57,7 @@ Result<int> run_under(App& app, const Args& args, LeaseStore& store, const Held&
                       const Profile& profile) {
   auto program = SupervisedProgram::start(args.argv, {{"ASCOPE_LEASE", held.grant.token}});
   if (!program) {
-    const Error error = program.error();
+    const Error& error = program.error();
     if (!held.joined) {
       ASCOPE_TRY(store.release(to_the_end(app), held.grant));
     }

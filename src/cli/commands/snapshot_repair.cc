@@ -18,7 +18,7 @@ constexpr std::array kArguments{
     PositionalSpec{"SLOT", false, false, "slot, instead of the profile's and --agent, --user…"}};
 
 std::string shown_loss(const chunks::LostContent& lost) {
-  const std::string from = shown_path(lost.part, lost.entry.path);
+  std::string from = shown_path(lost.part, lost.entry.path);
   if (!lost.entry.is_range) {
     return from;
   }

@@ -90,7 +90,7 @@ std::size_t utf8_sequence(std::string_view s) {
 
 Result<std::size_t> ViewSource::read(std::span<char> buffer) {
   const std::size_t count = std::min(buffer.size(), rest_.size());
-  std::copy_n(rest_.data(), count, buffer.data());
+  rest_.copy(buffer.data(), count);
   rest_.remove_prefix(count);
   return count;
 }

@@ -58,8 +58,8 @@ Result<Curl> load_curl() {
 }
 
 const Result<Curl>& curl_library() {
-  static const Result<Curl> curl = load_curl();
-  return curl;
+  static const Result<Curl> kCurl = load_curl();
+  return kCurl;
 }
 
 // One request under way, as libcurl's callbacks see it.
@@ -145,7 +145,7 @@ std::size_t on_upload(char* data, std::size_t size, std::size_t count, void* use
   auto& transfer = *static_cast<Transfer*>(user);
   const std::size_t room = size * count;
   const std::size_t taken = std::min(room, transfer.request.body.size() - transfer.sent);
-  std::memcpy(data, transfer.request.body.data() + transfer.sent, taken);
+  transfer.request.body.copy(data, taken, transfer.sent);
   transfer.sent += taken;
   return taken;
 }

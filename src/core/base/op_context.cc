@@ -25,8 +25,8 @@ class SystemClock final : public Clock {
 std::atomic<int> interrupt_signal{0};
 
 const Clock& system_clock() {
-  static const SystemClock clock;
-  return clock;
+  static const SystemClock kClock;
+  return kClock;
 }
 
 OpContext OpContext::with_timeout(Millis timeout) const {

@@ -179,9 +179,11 @@ std::string format_age(Millis age) {
 
 Result<double> parse_percent(std::string_view text) {
   double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value, std::chars_format::fixed);
-  const bool whole = read.ec == std::errc() && read.ptr + 1 == end && *read.ptr == '%';
+  const std::string_view number = text.substr(0, text.empty() ? 0 : text.size() - 1);
+  const auto read =
+      std::from_chars(number.data(), number.data() + number.size(), value, std::chars_format::fixed);
+  const bool whole =
+      read.ec == std::errc() && read.ptr == number.data() + number.size() && text.ends_with('%');
   if (!whole || !(value > 0) || value > 100) {
     return make_error(ErrorKind::usage, "'" + std::string(text) + "' is no percentage",
                       "write more than 0% and at most 100%, such as 5%");

@@ -37,6 +37,7 @@ class HistoryRepair {
       return ok();
     }
     std::vector<HistoryItem> gone;
+    gone.reserve(repaired_.size());
     for (const RepairedSnapshot& one : repaired_) {
       gone.push_back(one.before);
     }

@@ -11,7 +11,8 @@ namespace ascope {
 namespace {
 
 bool is_explicit(const LayerValue* value) {
-  return value != nullptr && value->origin.kind != OriginKind::builtin && value->value != "";
+  return value != nullptr && value->origin.kind != OriginKind::builtin &&
+         !(value->value.is_string() && value->value.get_ref<const std::string&>().empty());
 }
 
 struct PartKey {
@@ -55,7 +56,7 @@ void check_sharing(const Layer& layer, Profile& profile, Problems& problems) {
                                    "set lock.store to a store they see too, or to none if no two may meet"));
   }
   if (profile.snapshot_store.starts_with("local:")) {
-    profile.warnings.push_back(
+    profile.warnings.emplace_back(
         "other machines see the state store, but not this machine's snapshots: a start there finds them "
         "missing; "
         "set snapshots.store");

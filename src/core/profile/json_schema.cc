@@ -42,7 +42,7 @@ Json duration() {
               {"maximum", 0}};
 }
 
-Json entry_of(std::string_view type, Json properties, Json required) {
+Json entry_of(std::string_view type, const Json& properties, Json required) {
   Json all{{"type", Json{{"const", std::string(type)}}},
            {"ephemeral", Json{{"type", "boolean"}, {"default", false}}}};
   all.update(properties);

@@ -243,6 +243,7 @@ Result<std::string> resolve_store_url(std::string_view text, std::string_view ke
   const Scheme* const scheme = find_scheme(text);
   if (scheme == nullptr) {
     std::vector<std::string_view> names;
+    names.reserve(std::size(kSchemes));
     for (const Scheme& known : kSchemes) {
       names.push_back(known.name);
     }

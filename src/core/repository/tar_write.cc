@@ -77,7 +77,7 @@ class Header {
     }
     const std::size_t least = value.size() - kNameField - 1;
     const std::size_t slash = value.find('/', least);
-    if (slash == std::string_view::npos || slash > kPrefixField || slash + 1 == value.size() || slash == 0) {
+    if (slash > kPrefixField || slash + 1 == value.size() || slash == 0) {
       return false;
     }
     put(345, value.substr(0, slash));

@@ -34,11 +34,11 @@ struct EntriesAhead::State {
     for (std::size_t path_bytes = 0; out.entries.size() < kBatchEntries && path_bytes < kBatchPathBytes;) {
       TreeEntry entry;
       Result<bool> more = source.next(entry);
+      out.last = !more || !*more;
       if (!more) {
         out.error = std::move(more).error();
       }
-      if (!more || !*more) {
-        out.last = true;
+      if (out.last) {
         break;
       }
       path_bytes += entry.path.size() + entry.link_target.size();

@@ -66,15 +66,13 @@ bool glob(std::string_view pattern, std::string_view text) {
     }
     if (t < text.size() && p < pattern.size()) {
       std::size_t used = 0;
-      if (pattern[p] == '?' && text[t] != '/') {
-        used = 1;
-      } else if (pattern[p] == '[') {
+      if (pattern[p] == '[') {
         bool matched = false;
         const std::size_t length = match_class(pattern.substr(p), text[t], matched);
         used = length == 0 ? (text[t] == '[' ? 1 : 0) : (matched ? length : 0);
       } else if (pattern[p] == '\\' && p + 1 < pattern.size()) {
         used = pattern[p + 1] == text[t] ? 2 : 0;
-      } else if (pattern[p] != '?' && pattern[p] == text[t]) {
+      } else if (pattern[p] == '?' ? text[t] != '/' : pattern[p] == text[t]) {
         used = 1;
       }
       if (used != 0) {

@@ -228,6 +228,7 @@ Result<std::optional<SnapshotProblem>> Chunks::check_pack(const OpContext& ctx, 
 Result<std::vector<BlobInfo>> Chunks::list(const OpContext& ctx) {
   ASCOPE_TRY_ASSIGN(std::vector<StoredManifest> all, list_manifests(ctx, store_));
   std::vector<BlobInfo> out;
+  out.reserve(all.size());
   for (StoredManifest& one : all) {
     out.push_back(std::move(one.info));
   }
@@ -290,7 +291,7 @@ Result<std::optional<Access>> find_access(const OpContext& ctx, ChunkRepository&
   if (!found && found.error().kind == ErrorKind::not_found) {
     return std::optional<Access>();
   }
-  return found ? Result(std::optional(std::move(*found))) : std::move(found).error();
+  return found ? Result(std::optional(*found)) : std::move(found).error();
 }
 
 std::unique_ptr<ChunkRepository> make_chunk_repository(BlobStore& blobs, ChunkOptions options) {

@@ -43,11 +43,11 @@ Result<CipherLib> load() {
 }
 
 Result<const CipherLib*> cipher_lib() {
-  static const Result<CipherLib> library = load();
-  if (!library) {
-    return library.error();
+  static const Result<CipherLib> kLoaded = load();
+  if (!kLoaded) {
+    return kLoaded.error();
   }
-  return &library.value();
+  return &kLoaded.value();
 }
 
 const unsigned char* bytes_of(ByteView data) {

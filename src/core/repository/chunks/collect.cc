@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/repository/chunks/condemnation.h"
 #include "core/repository/chunks/hints.h"
@@ -24,7 +25,7 @@ class Collector {
   Result<void> look();
   Result<void> read_stale_lists();
   void choose();
-  Result<void> destroy(Condemnation& condemned, std::vector<PackName> candidates);
+  Result<void> destroy(Condemnation& condemned, const std::vector<PackName>& candidates);
   Result<void> destroy_pack(Condemnation& condemned, const PackName& pack);
   Result<void> clear_lists();
   Result<void> clear_pins();
@@ -130,7 +131,7 @@ Result<void> Collector::destroy_pack(Condemnation& condemned, const PackName& pa
   return ok();
 }
 
-Result<void> Collector::destroy(Condemnation& condemned, std::vector<PackName> candidates) {
+Result<void> Collector::destroy(Condemnation& condemned, const std::vector<PackName>& candidates) {
   if (!options_.dry_run) {
     ASCOPE_TRY(condemned.put(ctx_, candidates));
     ASCOPE_TRY(live_.look(ctx_, access_, now_));  // a save may have named some of them before it could know
@@ -213,7 +214,7 @@ Result<CollectOutcome> Collector::run() {
   choose();
   if (!candidates_.empty()) {
     Condemnation condemned(access_);
-    if (Result<void> done = destroy(condemned, std::move(candidates_)); !done) {
+    if (Result<void> done = destroy(condemned, std::exchange(candidates_, {})); !done) {
       if (!options_.dry_run) {
         condemned.give_up(ctx_);
       }

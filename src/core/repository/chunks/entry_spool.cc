@@ -197,6 +197,7 @@ Result<void> EntrySpool::replay(const OpContext& ctx, const std::map<PackName, s
   ASCOPE_TRY(write_run());
   ASCOPE_TRY_ASSIGN(const auto exchanged, fetch_exchanged());
   std::vector<RunReader> readers;
+  readers.reserve(runs_.size());
   for (const auto& [begin, end] : runs_) {
     readers.emplace_back(fd_.get(), begin, end);
   }

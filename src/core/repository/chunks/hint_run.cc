@@ -92,6 +92,7 @@ Result<std::vector<PackName>> read_names(int fd, std::uint64_t& at) {
   ASCOPE_TRY_ASSIGN(const std::string bytes, read_at(fd, at + 4, count * kNameBytes));
   at += 4 + bytes.size();
   std::vector<PackName> out;
+  out.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     out.push_back(PackName::of(ByteView(bytes).substr(i * kNameBytes, kNameBytes)));
   }

@@ -147,6 +147,7 @@ Result<void> Hints::open_shared(const std::string& path) {
 
 Result<void> Hints::merge() {
   std::vector<const HintRun*> runs;
+  runs.reserve(shared_.size());
   for (const HintRun& run : shared_) {
     runs.push_back(&run);
   }
@@ -189,6 +190,7 @@ Result<void> Hints::add(const std::vector<PackName>& packs, std::vector<Hint> hi
     return ok();
   }
   std::vector<const HintRun*> runs;
+  runs.reserve(own_.size());
   for (const HintRun& run : own_) {
     runs.push_back(&run);
   }

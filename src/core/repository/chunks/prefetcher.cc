@@ -208,7 +208,7 @@ bool Prefetcher::State::add_chunk(const ChunkRef& ref) {
     return false;
   }
   ++item.group->uses;
-  items.push_back(std::move(item));
+  items.emplace_back(item);
   lock.unlock();
   changed.notify_all();
   return true;

@@ -182,6 +182,7 @@ Result<void> Repacker::repack_condemned(Condemnation& condemned, const std::vect
 Result<void> Repacker::repack_batch(const std::vector<std::size_t>& batch) {
   Condemnation condemned(access_);
   std::vector<PackName> names;
+  names.reserve(batch.size());
   for (const std::size_t number : batch) {
     names.push_back(out_.packs[number].pack);
   }

@@ -58,18 +58,17 @@ struct RepoBytes {
 Result<RepoBytes> read_repo(const OpContext& ctx, StoreAccess& store, std::string_view object) {
   const std::string name(object);
   Result<std::string> bytes = store.read(ctx, name, kMaxBytes);
-  Result<void> good = ok();
+  Error wrong;
   if (bytes) {
-    if (Result<RepoObject> repo = decode_repo(*bytes); !repo) {
-      good = in_object(name, std::move(repo).error());
+    Result<RepoObject> repo = decode_repo(*bytes);
+    if (repo) {
+      return RepoBytes{std::move(*bytes), std::nullopt};
     }
+    wrong = in_object(name, std::move(repo).error());
   } else {
-    good = std::move(bytes).error();
+    wrong = std::move(bytes).error();
   }
-  if (good) {
-    return RepoBytes{std::move(*bytes), std::nullopt};
-  }
-  ASCOPE_TRY_ASSIGN(SnapshotProblem problem, problem_of(name, std::move(good).error()));
+  ASCOPE_TRY_ASSIGN(SnapshotProblem problem, problem_of(name, std::move(wrong)));
   return RepoBytes{"", std::move(problem)};
 }
 

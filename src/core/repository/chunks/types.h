@@ -23,17 +23,14 @@ template <std::size_t kSize, typename Tag>
 struct Token {
   std::array<char, kSize> bytes{};
   auto operator<=>(const Token& other) const {
-    const int order = std::memcmp(bytes.data(), other.bytes.data(), kSize);
-    return order <=> 0;
+    return view() <=> other.view();  // as unsigned bytes
   }
-  bool operator==(const Token& other) const {
-    return std::memcmp(bytes.data(), other.bytes.data(), kSize) == 0;
-  }
+  bool operator==(const Token& other) const { return bytes == other.bytes; }
   [[nodiscard]] ByteView view() const { return {bytes.data(), kSize}; }
   // REQUIRES: as many bytes.
   static Token of(ByteView from) {
     Token out;
-    std::memcpy(out.bytes.data(), from.data(), kSize);
+    from.copy(out.bytes.data(), kSize);
     return out;
   }
   struct Hash {
