@@ -236,6 +236,7 @@ pid_t launch(const ExecBody& body, const GuestConfig& config, const LaunchPlan& 
   // stores that nothing in the child reads again.
   volatile int child_error = 0;
   volatile FailStage child_stage = FailStage::request;
+  // The child makes system calls only.
   const pid_t pid = ::vfork();  // NOLINT(clang-analyzer-security.insecureAPI.vfork,bugprone-unsafe-functions)
   if (pid == 0) {
     LaunchFailure child_failure;

@@ -2,6 +2,7 @@
 // restore and undo: a snapshot back into a slot, in place under a mark, after a safety snapshot (protocols
 // 5).
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -147,7 +148,7 @@ class Restorer {
   // Called when a commit has put another slot's snapshot into this history. Who removes one first takes it
   // out of the source's history, then looks who else names it: so if it is there still, nobody removes it any
   // more. If not, `before` is committed again, without it, and with the undo of then.
-  Result<void> hold_fork(const SlotSession::Change& before, const std::string& undo_before) {
+  Result<void> hold_fork(const SlotSession::Change& before, std::string undo_before) {
     ASCOPE_TRY(services_.step("fork-published"));
     ASCOPE_TRY_ASSIGN(const SlotView other, read_slot(services_, ctx_, source_));
     if (find_item(other.aux, item_.snapshot) != nullptr) {
@@ -155,7 +156,7 @@ class Restorer {
     }
     Aux& aux = session_.aux();
     std::erase_if(aux.history, [&](const HistoryItem& one) { return one.snapshot == item_.snapshot; });
-    aux.undo = undo_before;
+    aux.undo = std::move(undo_before);
     ASCOPE_TRY(session_.commit(ctx_, before, receipt_));
     return make_error(
         ErrorKind::not_found,
@@ -171,8 +172,7 @@ class Restorer {
                         fmt::format("start it first: ascope-sandbox start {}", slot_.written()));
     }
     const SlotSession::Change before = unchanged();
-    const std::string undo_before =
-        std::exchange(session_.aux().undo, before.head ? before.head->snapshot : "");
+    std::string undo_before = std::exchange(session_.aux().undo, before.head ? before.head->snapshot : "");
     const bool is_new = note_item();
     SlotSession::Change change;
     ASCOPE_TRY_ASSIGN(change.document,
@@ -180,7 +180,7 @@ class Restorer {
     change.head = head_ref(services_, item_);
     ASCOPE_TRY(session_.commit(ctx_, change, receipt_));
     if (is_new) {
-      ASCOPE_TRY(hold_fork(before, undo_before));
+      ASCOPE_TRY(hold_fork(before, std::move(undo_before)));
     }
     receipt_.snapshot = item_.snapshot;
     receipt_.changed = true;

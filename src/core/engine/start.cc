@@ -399,17 +399,15 @@ Result<void> restore_tree(EngineServices& services, const OpContext& ctx, Sandbo
   if (fresh) {
     ASCOPE_TRY(set_mark());
   }
-  if (!item.roots_object.empty()) {
+  const TreeSelection others = other_selection(profile);
+  if (!item.roots_object.empty() && !others.roots.empty()) {
     const std::string workspace = profile.workspace_root.substr(1);
     std::vector<std::string> kept;  // `exact` takes away only there: the rest is the image's
-    if (!profile.persist_all) {
-      for (const std::string& path : other_selection(profile).roots) {
-        kept.push_back(path.substr(1));
-      }
+    kept.reserve(others.roots.size());
+    for (const std::string& path : others.roots) {
+      kept.push_back(path.substr(1));
     }
-    if (profile.persist_all || !kept.empty()) {
-      ASCOPE_TRY(apply_part(SnapshotPart::roots, "/", {workspace}, profile.exclude, kept));
-    }
+    ASCOPE_TRY(apply_part(SnapshotPart::roots, "/", {workspace}, profile.exclude, kept));
   }
   ASCOPE_TRY_ASSIGN(const auto spare, excluded_patterns(ctx, files, profile));
   ASCOPE_TRY(

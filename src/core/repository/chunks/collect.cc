@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <utility>
 
 #include "core/repository/chunks/condemnation.h"
 #include "core/repository/chunks/hints.h"
@@ -25,7 +24,7 @@ class Collector {
   Result<void> look();
   Result<void> read_stale_lists();
   void choose();
-  Result<void> destroy(Condemnation& condemned, const std::vector<PackName>& candidates);
+  Result<void> destroy(Condemnation& condemned);
   Result<void> destroy_pack(Condemnation& condemned, const PackName& pack);
   Result<void> clear_lists();
   Result<void> clear_pins();
@@ -131,12 +130,12 @@ Result<void> Collector::destroy_pack(Condemnation& condemned, const PackName& pa
   return ok();
 }
 
-Result<void> Collector::destroy(Condemnation& condemned, const std::vector<PackName>& candidates) {
+Result<void> Collector::destroy(Condemnation& condemned) {
   if (!options_.dry_run) {
-    ASCOPE_TRY(condemned.put(ctx_, candidates));
+    ASCOPE_TRY(condemned.put(ctx_, candidates_));
     ASCOPE_TRY(live_.look(ctx_, access_, now_));  // a save may have named some of them before it could know
   }
-  for (const PackName& pack : candidates) {
+  for (const PackName& pack : candidates_) {
     if (!live_.contains(pack)) {
       ASCOPE_TRY(destroy_pack(condemned, pack));
     } else if (const auto found = packs_.find(pack); found != packs_.end()) {
@@ -214,7 +213,7 @@ Result<CollectOutcome> Collector::run() {
   choose();
   if (!candidates_.empty()) {
     Condemnation condemned(access_);
-    if (Result<void> done = destroy(condemned, std::exchange(candidates_, {})); !done) {
+    if (Result<void> done = destroy(condemned); !done) {
       if (!options_.dry_run) {
         condemned.give_up(ctx_);
       }
